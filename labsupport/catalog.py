@@ -1,0 +1,177 @@
+"""What the course contains, found by listing files: lessons, exercises, stubs."""
+
+import difflib
+import functools
+import importlib
+import json
+import re
+from dataclasses import dataclass
+
+from labsupport.errors import LabError
+from labsupport.places import NOTEBOOKS, ROOT, SOURCE
+
+__all__ = ["PLAN", "Lesson", "exercises", "find_exercise", "find_lesson", "lessons", "marker_of", "stubs"]
+
+# Number, slug and one-line subject of every lesson; one is ready when its source exists.
+PLAN = (
+    (0, "start_here", "how a lesson works"),
+    (1, "objects", "names, identity, mutability"),
+    (2, "streams", "iterators, generators, bounded memory"),
+    (3, "resources", "contexts, errors, decorators"),
+    (4, "interfaces", "data classes, protocols, configuration"),
+    (5, "strides", "memory, views and copies"),
+    (6, "broadcasting", "aligned shapes without copies"),
+    (7, "vectorizing", "indexing, einsum, compiled loops"),
+    (8, "tensors", "layout, dtypes, devices"),
+    (9, "autograd", "graphs, gradients, saved tensors"),
+    (10, "training", "a loop that does not lie"),
+    (11, "datasets", "samples, batches, splits"),
+    (12, "loading", "keep the device fed"),
+    (13, "chunks", "HDF5 and Zarr from the inside"),
+    (14, "stores", "shared, concurrent, fed to training"),
+    (15, "collectives", "messages between ranks"),
+    (16, "ddp", "data parallel with torchrun cells"),
+    (17, "sharding", "FSDP2 and distributed checkpoints"),
+    (18, "checkpoints", "stop anywhere, lose nothing"),
+    (19, "tracking", "runs, manifests, registry"),
+    (20, "tuning", "search without fooling yourself"),
+    (21, "serving", "a model behind HTTP"),
+    (22, "capstone", "one model, every hand-over"),
+)
+
+_MARKER = re.compile(r"^#\s*exercise:\s*([a-z0-9-]+/[a-z0-9-]+)\s*$")
+_SOURCE_NAME = re.compile(r"^(\d\d)_([a-z0-9_]+)\.py$")
+_MINUTES = re.compile(r"^\*\*(\d+) minutes \(core\), ([^*]+?)\.?\*\*", re.MULTILINE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lesson:
+    """One lesson as listed: `minutes` is the core's, `hardware` in words, `ready` when it can be opened."""
+
+    number: int
+    slug: str
+    title: str
+    minutes: int
+    hardware: str
+    ready: bool
+
+    @property
+    def notebook(self):
+        """File name of the built notebook."""
+        return f"{self.number:02d}_{self.slug}.ipynb"
+
+    @property
+    def prefix(self):
+        """The lesson's part of an exercise id: `start-here` for `start_here`."""
+        return self.slug.replace("_", "-")
+
+
+@functools.cache
+def lessons():
+    """Return every lesson of the course in order, planned ones included."""
+    sources = {m[2]: (int(m[1]), p) for p in sorted(SOURCE.glob("*.py")) if (m := _SOURCE_NAME.match(p.name))}
+    known = {slug for _, slug, _ in PLAN}
+    plan = list(PLAN) + [(number, slug, slug) for slug, (number, _) in sources.items() if slug not in known]
+    found = [_lesson(number, slug, subject, sources.get(slug)) for number, slug, subject in plan]
+    return tuple(sorted(found, key=lambda lesson: lesson.number))
+
+
+def _lesson(number, slug, subject, source):
+    if source is None:
+        return Lesson(number=number, slug=slug, title=subject, minutes=0, hardware="", ready=False)
+    text = source[1].read_text(encoding="utf-8").replace("\n# ", "\n")
+    title = re.search(r"^#\s*# (.+)$|^# (.+)$", text, re.MULTILINE)
+    minutes = _MINUTES.search(text)
+    return Lesson(
+        number=source[0],
+        slug=slug,
+        title=next((t for t in title.groups() if t), subject).strip() if title else subject,
+        minutes=int(minutes[1]) if minutes else 0,
+        hardware=minutes[2].strip() if minutes else "",
+        ready=True,
+    )
+
+
+@functools.cache
+def exercises(slug=None):
+    """Return the exercises of one lesson, or of all, in course order."""
+    if slug is None:
+        return tuple(e for lesson in lessons() if lesson.ready for e in exercises(lesson.slug))
+    if not (ROOT / "labsupport" / "exercises" / f"{slug}.py").is_file():
+        return ()
+    return tuple(importlib.import_module(f"labsupport.exercises.{slug}").EXERCISES)
+
+
+def find_lesson(text):
+    """Return the lesson meant by a slug, number, file name or prefix.
+
+    Raises:
+        LabError: nothing is called that; names the nearest, or says that the lesson is planned.
+    """
+    wanted = str(text).strip().lower().removesuffix(".ipynb").removesuffix(".py").split("/")[-1]
+    by_name = {}
+    for lesson in lessons():
+        stem = lesson.notebook.removesuffix(".ipynb")
+        for name in (lesson.slug, lesson.prefix, stem, str(lesson.number), f"{lesson.number:02d}"):
+            by_name[name] = lesson
+    if wanted in by_name:
+        lesson = by_name[wanted]
+        if lesson.ready:
+            return lesson
+        ready = ", ".join(known.slug for known in lessons() if known.ready)
+        raise LabError(
+            f"lesson {lesson.slug!r} is planned, not written yet",
+            next_step=f"these can be opened today: {ready}",
+        )
+    raise _unknown("lesson", wanted, [lesson.slug for lesson in lessons() if lesson.ready], "lab lessons")
+
+
+def find_exercise(text, slug=None):
+    """Return the exercise with this id; inside a lesson (`slug`) the part after the slash is enough.
+
+    Raises:
+        LabError: no exercise has this id; names the nearest ones.
+    """
+    wanted = str(text).strip().lower()
+    known = {e.id: e for e in exercises(slug)}
+    if slug is not None:
+        known |= {e.short_id: e for e in exercises(slug)}
+    elif "/" not in wanted:
+        same = [e for e in exercises() if e.short_id == wanted]
+        if len(same) == 1:
+            return same[0]
+    if wanted in known:
+        return known[wanted]
+    names = [e.short_id if slug else e.id for e in exercises(slug)]
+    raise _unknown("exercise", wanted, names, f"lab exercises {slug}" if slug else "lab exercises")
+
+
+def _unknown(noun, wanted, names, listing):
+    near = difflib.get_close_matches(wanted, names, n=3, cutoff=0.4)
+    if not near:  # a close match of the part after the slash is worth more than nothing
+        near = [name for name in names if wanted and wanted.split("/")[-1] in name][:3]
+    return LabError(
+        f"no {noun} is called {wanted!r}",
+        why="the nearest names are " + ", ".join(near) if near else f"the course has {len(names)} of them",
+        next_step=f"copy a name from `{listing}`",
+    )
+
+
+def marker_of(source):
+    """Return the exercise id named by the marker comment of a cell, or None."""
+    for line in source.lstrip().splitlines()[:3]:
+        if match := _MARKER.match(line.strip()):
+            return match[1]
+    return None
+
+
+@functools.cache
+def stubs(slug):
+    """Return {exercise id: the cell shipped for it, marker line included} of one lesson's built notebook."""
+    lesson = next(known for known in lessons() if known.slug == slug)
+    path = NOTEBOOKS / lesson.notebook
+    if not path.is_file():
+        return {}
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    return {marker: source for source in sources if (marker := marker_of(source))}
