@@ -7,7 +7,7 @@ import json
 import re
 from dataclasses import dataclass
 
-from labsupport.errors import LabError
+from labsupport.errors import UsageError
 from labsupport.places import NOTEBOOKS, ROOT, SOURCE
 
 __all__ = ["PLAN", "Lesson", "exercises", "find_exercise", "find_lesson", "lessons", "marker_of", "stubs"]
@@ -119,7 +119,7 @@ def find_lesson(text):
         if lesson.ready:
             return lesson
         ready = ", ".join(known.slug for known in lessons() if known.ready)
-        raise LabError(
+        raise UsageError(
             f"lesson {lesson.slug!r} is planned, not written yet",
             next_step=f"these can be opened today: {ready}",
         )
@@ -150,7 +150,7 @@ def _unknown(noun, wanted, names, listing):
     near = difflib.get_close_matches(wanted, names, n=3, cutoff=0.4)
     if not near:  # a close match of the part after the slash is worth more than nothing
         near = [name for name in names if wanted and wanted.split("/")[-1] in name][:3]
-    return LabError(
+    return UsageError(
         f"no {noun} is called {wanted!r}",
         why="the nearest names are " + ", ".join(near) if near else f"the course has {len(names)} of them",
         next_step=f"copy a name from `{listing}`",

@@ -1,6 +1,6 @@
-"""The one error the course raises on purpose: what happened, why, what to do next."""
+"""The errors the course raises on purpose: what happened, why, what to do next."""
 
-__all__ = ["LabError"]
+__all__ = ["LabError", "UsageError"]
 
 
 class LabError(Exception):
@@ -11,6 +11,8 @@ class LabError(Exception):
         why: the cause in words, or None when `what` already says it.
         next_step: one action the reader can take, or None.
     """
+
+    exit_code = 1  # of a `lab` command that ends with this error
 
     def __init__(self, what, *, why=None, next_step=None):
         super().__init__(what)
@@ -29,3 +31,9 @@ class LabError(Exception):
     def _render_traceback_(self):
         """Shown by IPython instead of a traceback: the learner's code is not at fault."""
         return str(self).splitlines()
+
+
+class UsageError(LabError):
+    """Something was asked for that does not exist or does not fit: an unknown id, a wrong argument."""
+
+    exit_code = 2

@@ -11,7 +11,7 @@ import importlib.util
 import os
 import sys
 
-from labsupport.errors import LabError
+from labsupport.errors import LabError, UsageError
 
 __all__ = ["COMMANDS", "main"]
 
@@ -48,7 +48,7 @@ def main(argv=None):
         return _dispatch(argv)
     except LabError as error:
         print(error, file=sys.stderr)
-        return getattr(error, "exit_code", 1)
+        return error.exit_code
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
         return 130
@@ -87,13 +87,11 @@ def _module(name):
 
 def _unknown(name):
     near = difflib.get_close_matches(name, _NAMES, n=2, cutoff=0.5)
-    error = LabError(
+    return UsageError(
         f"there is no command {name!r}",
         why=f"the nearest is {' or '.join(near)}" if near else None,
         next_step=f"lab {near[0]} --help" if near else "lab --help lists the commands",
     )
-    error.exit_code = 2
-    return error
 
 
 def _overview():
