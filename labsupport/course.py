@@ -186,7 +186,8 @@ class Verdict:
         misconception: id of the matched misconception, or None.
         why: what is wrong with this answer, in a sentence.
         next: one thing to look at or do.
-        expected: the expected value as text: shown by the live check, never by a clean one.
+        seen: what differs, in a sentence, when `why` is a misconception's text; tells expected values only
+            where they may be told.
         measured: numbers worth showing, in words ("512,000 bytes allocated").
         points: points earned; `points_of` is the most that could be.
     """
@@ -197,7 +198,7 @@ class Verdict:
     misconception: str | None = None
     why: str = ""
     next: str = ""
-    expected: str = ""
+    seen: str = ""
     measured: str = ""
     points: float = 0
     points_of: float = 0

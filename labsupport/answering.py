@@ -1,0 +1,133 @@
+"""Answers as text: taken from objects, compared as programs, executed in an empty namespace."""
+
+import ast
+import hashlib
+import inspect
+import linecache
+import re
+import textwrap
+
+from labsupport.course import Answer, Exercise
+
+__all__ = ["definition_in", "live_source", "load", "reference_answer", "same_program", "source_of", "specimen_answer"]
+
+
+def source_of(obj, name, setup=""):
+    """Return the source of a function, class or text, renamed to `name`, with `setup` before it.
+
+    Args:
+        obj: a function or class written with `def` or `class`, or source text that already uses `name`.
+        name: the name the exercise declares.
+        setup: lines the source may rely on.
+
+    Raises:
+        ValueError: the object is a lambda or has no source (an author's mistake).
+    """
+    text = textwrap.dedent(obj) if isinstance(obj, str) else _renamed(obj, name)
+    return f"{setup.rstrip()}\n\n\n{text.strip()}\n" if setup else f"{text.strip()}\n"
+
+
+def _renamed(obj, name):
+    if getattr(obj, "__name__", "<lambda>") == "<lambda>":
+        raise ValueError(f"{obj!r} has no name to rename: write it with def or class")
+    text = textwrap.dedent(inspect.getsource(obj))
+    tree = ast.parse(text)
+    old = tree.body[0].name
+    # Edited as text at the places the tree names, so that comments and layout survive.
+    lines = [line.encode() for line in text.splitlines(keepends=True)]
+    places = {(n.lineno, n.col_offset) for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == old}
+    for lineno, column in sorted(places, reverse=True):
+        line = lines[lineno - 1]
+        lines[lineno - 1] = line[:column] + name.encode() + line[column + len(old.encode()) :]
+    head = tree.body[0].lineno - 1
+    lines[head] = re.sub(rf"\b(def|class)(\s+){old}\b".encode(), rf"\1\2{name}".encode(), lines[head], count=1)
+    return b"".join(lines).decode()
+
+
+def reference_answer(exercise: Exercise):
+    """Return the reference as an answer; a prediction is run and becomes literal assignments."""
+    if exercise.kind == "prediction":
+        return Answer(_literals(exercise, lambda inputs: exercise.reference(*inputs)), exercise.names)
+    return Answer(source_of(exercise.reference, exercise.names[0], exercise.setup), exercise.names)
+
+
+def specimen_answer(exercise: Exercise, misconception):
+    """Return a misconception's specimen as an answer."""
+    specimen = misconception.specimen
+    if exercise.kind == "prediction":
+        value = specimen if callable(specimen) else lambda *inputs: specimen
+        return Answer(_literals(exercise, lambda inputs: value(*inputs)), exercise.names)
+    return Answer(source_of(specimen, exercise.names[0], exercise.setup), exercise.names)
+
+
+def _literals(exercise, value_of):
+    from labsupport.observing import inputs_for
+    from labsupport.probing.plain import plain_literal
+
+    rows = zip(exercise.names, inputs_for(exercise), strict=True)
+    return "".join(f"{name} = {plain_literal(value_of(inputs))!r}\n" for name, inputs in rows)
+
+
+def load(answer: Answer):
+    """Execute an answer's source in an empty namespace and return that namespace.
+
+    Its lines are registered, so that tracebacks and `inspect` can show them.
+    """
+    digest = hashlib.sha256(answer.source.encode()).hexdigest()[:12]
+    filename = f"<answer {digest}>"
+    linecache.cache[filename] = (len(answer.source), None, answer.source.splitlines(keepends=True), filename)
+    namespace = {"__name__": "__answer__"}
+    exec(compile(answer.source, filename, "exec"), namespace)
+    return namespace
+
+
+def live_source(obj):
+    """Return the source of a live function or class, or None when it has none (built-in, `exec`, a lambda)."""
+    obj = inspect.unwrap(obj) if callable(obj) else obj
+    code = getattr(obj, "__code__", None)
+    if code is None and isinstance(obj, type):
+        # A class in a notebook has no file of its own: its first method's code knows the cell.
+        methods = (inspect.unwrap(m) for m in vars(obj).values() if callable(m))
+        code = next((m.__code__ for m in methods if hasattr(m, "__code__")), None)
+    if code is None:
+        return None
+    text = "".join(linecache.getlines(code.co_filename))
+    return definition_in(text, obj.__name__, near=code.co_firstlineno)
+
+
+def definition_in(text, name, near=None):
+    """Return the text of the definition of `name` in `text` (the one at line `near` when several), or None."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return None
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    found = [node for node in ast.walk(tree) if isinstance(node, kinds) and node.name == name]
+    if not found:
+        return None
+    if near is not None:
+        enclosing = [node for node in found if _first_line(node) <= near <= node.end_lineno]
+        found = enclosing or found
+    node = found[-1]
+    lines = text.splitlines(keepends=True)[_first_line(node) - 1 : node.end_lineno]
+    return textwrap.dedent("".join(lines))
+
+
+def _first_line(node):
+    return min([node.lineno, *(d.lineno for d in node.decorator_list)])
+
+
+def same_program(a, b):
+    """Return whether two sources are the same program: comments, layout and docstrings do not count."""
+    try:
+        return _shape_of(a) == _shape_of(b)
+    except (SyntaxError, ValueError):
+        return a.strip() == b.strip()
+
+
+def _shape_of(source):
+    tree = ast.parse(textwrap.dedent(source))
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and ast.get_docstring(node, False):
+            node.body = node.body[1:] or [ast.Pass()]
+    return ast.dump(tree)

@@ -1,0 +1,188 @@
+"""From observations to a verdict: pure, prints nothing, measures nothing."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from labsupport.comparing import compare, describe, differs, show_value
+from labsupport.course import Observation, Outcome, Verdict
+
+__all__ = ["Observed", "judge"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observed:
+    """What a verdict is made from: one observation per case of the answer, the reference and each specimen.
+
+    `untouched` says that the answer is still the stub as shipped (its observations are then not needed).
+    """
+
+    answer: tuple[Observation, ...] | None
+    reference: tuple[Observation, ...]
+    specimens: Mapping[str, tuple[Observation, ...]] = field(default_factory=dict)
+    untouched: bool = False
+
+
+def judge(exercise, observed, *, reveal=False):
+    """Return the verdict on an answer.
+
+    The order: not yet, grader fault, over limit, passed, wrong by misconception, crashed, wrong by difference.
+
+    Args:
+        exercise: the `Exercise`.
+        observed: an `Observed`.
+        reveal: whether the verdict may contain expected values.
+    """
+    of = _points_of(exercise)
+    if observed.untouched or _not_implemented(exercise, observed.answer):
+        return _not_yet(exercise, observed, of)
+    if fault := _reference_fault(exercise, observed.reference):
+        return Verdict(exercise=exercise.id, outcome=Outcome.GRADER_FAULT, why=fault, next=_REPORT, points_of=of)
+    pairs = list(zip(observed.answer, observed.reference, strict=True))
+    failed = [i for i, pair in enumerate(pairs) if differs(*pair)]
+    if not failed:
+        return Verdict(exercise=exercise.id, outcome=Outcome.PASSED, points=of, points_of=of, measured=_measured(observed.answer))
+    return _failed(exercise, observed, failed, of, reveal)
+
+
+_REPORT = "Nothing is wrong with your answer as far as we know: please report this exercise's id."
+
+
+def _not_implemented(exercise, answer):
+    """A stub says so by `NotImplementedError`, unless the exercise itself asks for that exception."""
+    return any(
+        seen.raised and seen.raised.type == "NotImplementedError" and case.raises != "NotImplementedError"
+        for seen, case in zip(answer, exercise.cases, strict=True)
+    )
+
+
+def _not_yet(exercise, observed, of):
+    why = f"`{exercise.names[0]}` is still the stub the lesson ships."
+    if exercise.kind == "prediction":
+        open_names = exercise.names
+        if observed.answer:
+            open_names = [n for n, seen in zip(exercise.names, observed.answer, strict=True) if seen.raised]
+        why = f"{_listed(open_names)} {'is' if len(open_names) == 1 else 'are'} still `...`."
+    return Verdict(
+        exercise=exercise.id,
+        outcome=Outcome.NOT_YET,
+        why=why,
+        next="Fill in the cell above, run it, then run this check again.",
+        points_of=of,
+    )
+
+
+def _listed(names):
+    names = [f"`{name}`" for name in names]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _reference_fault(exercise, reference):
+    for case, seen in zip(exercise.cases, reference, strict=True):
+        raised = seen.raised.type if seen.raised else None
+        if seen.over or raised != case.raises:
+            told = seen.over or (f"{raised}: {seen.raised.message}" if raised else f"no {case.raises}")
+            return f"The course's own solution failed on case '{case.label}' ({told})."
+    return None
+
+
+def _failed(exercise, observed, failed, of, reveal):
+    first = failed[0]
+    answer, reference = observed.answer[first], observed.reference[first]
+    difference = compare(answer, reference)
+    known = _misconception(exercise, observed, failed)
+    outcome = Outcome.WRONG
+    if answer.over:
+        outcome = Outcome.OVER_LIMIT
+    elif answer.raised and not exercise.cases[first].raises:
+        outcome = Outcome.CRASHED
+    why, step = (known.says, known.next) if known else _plain_words(difference, answer, outcome, reveal)
+    seen = describe(difference, reveal=reveal) if known and outcome is Outcome.WRONG else ""
+    if outcome is Outcome.CRASHED and known:
+        seen = _crash(answer.raised)
+    return Verdict(
+        exercise=exercise.id,
+        outcome=outcome,
+        case=exercise.cases[first].label,
+        misconception=known.id if known else None,
+        why=why,
+        next=step,
+        seen=seen,
+        measured=_measured([answer], counts=difference.kind in answer.facts),
+        points=_earned(exercise, failed),
+        points_of=of,
+    )
+
+
+def _misconception(exercise, observed, failed):
+    """Return the misconception this answer behaves like, or None.
+
+    It matches when on every case the answer equals the specimen or the reference, and equals the specimen on
+    the first case that failed. The cases of a prediction are separate questions: only the first failed one counts.
+    """
+    for misconception in exercise.misconceptions:
+        specimen = observed.specimens.get(misconception.id)
+        if specimen is None or differs(observed.answer[failed[0]], specimen[failed[0]]):
+            continue
+        if exercise.kind == "prediction" or not any(differs(observed.answer[i], specimen[i]) for i in failed):
+            return misconception
+    return None
+
+
+def _plain_words(difference, answer, outcome, reveal):
+    if outcome is Outcome.OVER_LIMIT:
+        return f"On this case the answer was {answer.over}.", "Look for a loop whose end is never reached."
+    if outcome is Outcome.CRASHED:
+        return _crash(answer.raised), "Call it yourself on a small input of this kind and follow that line."
+    return describe(difference, reveal=reveal), _WHERE_TO_LOOK.get(difference.kind, _WHERE_TO_LOOK["value"])
+
+
+def _crash(raised):
+    at = f"Your line `{raised.line}` raised" if raised.line else "It raised"
+    return f"{at} {raised.type}: {raised.message}" if raised.message else f"{at} {raised.type}."
+
+
+_WHERE_TO_LOOK = {
+    "value": "Work this case out by hand for one element, and compare with what your code does.",
+    "type": "Look at what the `return` line hands back.",
+    "raised": "Read the task's sentence about input that is not allowed.",
+    "shape": "Print the shape after each step of your code, and find where the axis appears or goes.",
+    "dtype": "Print the dtype after each step; find where it widens or narrows.",
+    "length": "Count what goes in and what comes out on this case.",
+    "keys": "Compare the keys with those the task names.",
+    "inputs changed": "Look for an operation that writes in place, or for one that no longer does.",
+    "layout": "Ask `np.shares_memory(result, x)` after each step.",
+    "writeable": "Look at `result.flags.writeable`.",
+    "allocation": "Find the largest temporary array: its shape times its item size.",
+    "kept": "Ask what your object still refers to once the call is over, `.base` included.",
+    "steps": "Say the whole operation on arrays at once, so that NumPy runs the loop.",
+    "vocabulary": "Say it with the tools this exercise is about.",
+    "released": "Follow `.base` of what you keep: whose memory is it?",
+}
+
+
+def _measured(observations, counts=True):
+    """Return the largest of each measured number, in words; without `counts` only what was printed."""
+    notes = {}
+    for seen in observations:
+        for name, value in seen.notes.items():
+            if counts and isinstance(value, (int, float)):
+                notes[name] = max(value, notes.get(name, 0))
+    words = {"allocated_bytes": "bytes allocated at the peak", "kept_bytes": "bytes still held", "steps": "Python lines run"}
+    parts = [f"{value:,} {words.get(name, name)}" for name, value in notes.items()]
+    printed = next((seen.notes["printed"] for seen in observations if seen.notes.get("printed")), None)
+    if printed:
+        parts.append(f"printed {show_value(printed.strip())}")
+    return ", ".join(parts)
+
+
+def _points_of(exercise):
+    points = exercise.points
+    return points if isinstance(points, (int, float)) else sum(points.values())
+
+
+def _earned(exercise, failed):
+    """Return the points of the groups in which no case failed; an exercise with one score earns all or nothing."""
+    if isinstance(exercise.points, (int, float)):
+        return 0
+    lost = {exercise.cases[i].group for i in failed}
+    return sum(points for group, points in exercise.points.items() if group not in lost)

@@ -1,0 +1,101 @@
+"""Which observations a verdict needs, and getting them: the answer's, the reference's, the specimens'."""
+
+import zlib
+
+import numpy as np
+
+from labsupport.answering import load, reference_answer, specimen_answer
+from labsupport.course import Observation, Raised
+from labsupport.judging import Observed, judge
+from labsupport.probing import Subject, observe
+from labsupport.probing.plain import plain_literal
+
+__all__ = ["PUBLIC_SEED", "inputs_for", "observe_subject", "reference_observations", "specimen_observations", "verdict_on"]
+
+# The live check's inputs are the same for everybody and every run; a grader brings its own.
+PUBLIC_SEED = 0
+
+
+def inputs_for(exercise, seed=PUBLIC_SEED):
+    """Return the inputs of every case as a list of tuples; the same seed gives the same inputs."""
+    salt = zlib.crc32(exercise.id.encode())
+    return [case.make(np.random.default_rng([seed, salt, i])) for i, case in enumerate(exercise.cases)]
+
+
+def observe_subject(exercise, subject, seed=PUBLIC_SEED):
+    """Return one observation per case. After a case that hangs the rest are not run and count as hanging too."""
+    seen = []
+    for index, inputs in enumerate(inputs_for(exercise, seed)):
+        if seen and seen[-1].over:
+            seen.append(seen[-1])
+            continue
+        one = subject
+        if exercise.kind == "prediction":
+            one = Subject((exercise.names[index],), subject.namespace, subject.source)
+        seen.append(observe(exercise.probe, one, inputs, exercise.limits))
+    return tuple(seen)
+
+
+_KEPT = {}
+
+
+def _kept(what, exercise, seed, make):
+    """Return `make()`, made once per exercise object and seed; the exercise is kept too, so that its id() stays its own."""
+    key = (what, id(exercise), seed)
+    if key not in _KEPT:
+        _KEPT[key] = (exercise, make())
+    return _KEPT[key][1]
+
+
+def reference_observations(exercise, seed=PUBLIC_SEED):
+    """Return the reference's observations, one per case; kept, since every check of the exercise needs them."""
+
+    def make():
+        if exercise.kind == "prediction":
+            return tuple(_run_now(exercise.reference, inputs) for inputs in inputs_for(exercise, seed))
+        return _observe_answer(exercise, reference_answer(exercise), seed)
+
+    return _kept("reference", exercise, seed, make)
+
+
+def specimen_observations(exercise, seed=PUBLIC_SEED):
+    """Return {misconception id: observations}; kept like the reference's."""
+
+    def observe_one(misconception):
+        if exercise.kind != "prediction":
+            return _observe_answer(exercise, specimen_answer(exercise, misconception), seed)
+        specimen = misconception.specimen
+        value = specimen if callable(specimen) else lambda *inputs: specimen
+        return tuple(_run_now(value, inputs) for inputs in inputs_for(exercise, seed))
+
+    return _kept("specimens", exercise, seed, lambda: {m.id: observe_one(m) for m in exercise.misconceptions})
+
+
+def _observe_answer(exercise, answer, seed):
+    subject = Subject(answer.names, load(answer), answer.source)
+    return observe_subject(exercise, subject, seed)
+
+
+def _run_now(function, inputs):
+    try:
+        return Observation(value=plain_literal(function(*inputs)))
+    except Exception as error:
+        return Observation(raised=Raised(type=type(error).__name__, message=str(error)))
+
+
+def verdict_on(exercise, subject, seed=PUBLIC_SEED, *, untouched=False, reveal=True):
+    """Return the verdict on a subject, observing the specimens only when the answer is not right.
+
+    Args:
+        untouched: the answer is still the stub as shipped, so nothing is run.
+        reveal: whether the expected value may be told (the live check does, a clean one never).
+    """
+    if untouched:
+        return judge(exercise, Observed(answer=None, reference=(), untouched=True))
+    answer = observe_subject(exercise, subject, seed)
+    first = Observed(answer=answer, reference=reference_observations(exercise, seed))
+    verdict = judge(exercise, first, reveal=reveal)
+    if verdict.outcome.value in ("passed", "not yet", "grader fault"):
+        return verdict
+    with_specimens = Observed(answer=answer, reference=first.reference, specimens=specimen_observations(exercise, seed))
+    return judge(exercise, with_specimens, reveal=reveal)

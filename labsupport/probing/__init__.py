@@ -1,0 +1,40 @@
+"""Probes: each drives an answer in one way and returns what was observed.
+
+They run beside the answer and therefore never import `labsupport.exercises`.
+"""
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from labsupport.course import Limits, Observation, Probe
+
+__all__ = ["PROBES", "Subject", "observe"]
+
+# Name -> module that has `run(subject, inputs, options, limits) -> Observation`.
+PROBES = {
+    "call": "labsupport.probing.call",
+    "drive": "labsupport.probing.drive",
+    "literal": "labsupport.probing.literal",
+}
+
+
+@dataclass(frozen=True)
+class Subject:
+    """An answer ready to be driven.
+
+    Args:
+        names: the names the exercise declares; the first is the one that is called.
+        namespace: where they are looked up.
+        source: the answer's source text, or None when it cannot be had.
+    """
+
+    names: tuple[str, ...]
+    namespace: Mapping
+    source: str | None = None
+
+
+def observe(probe: Probe, subject: Subject, inputs: tuple, limits: Limits) -> Observation:
+    """Drive `subject` on one case's inputs and return the observation; exceptions become part of it."""
+    run = importlib.import_module(PROBES[probe.name]).run
+    return run(subject, inputs, probe.options, limits)

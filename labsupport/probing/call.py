@@ -1,0 +1,105 @@
+"""The default probe: calls the answer's function and looks at what came back and what was left behind."""
+
+import gc
+import weakref
+
+import numpy as np
+
+from labsupport.course import Observation
+from labsupport.probing.plain import fresh, identical, plain
+from labsupport.probing.running import attempt, count_steps, peak_bytes
+from labsupport.probing.vocabulary import words_used
+
+__all__ = ["measure", "run", "within"]
+
+
+def run(subject, inputs, options, limits):
+    """Call `names[0](*inputs)` on fresh copies and return the observation.
+
+    Options (all may be missing):
+        view_of: index of an input; fact `layout`: is the result a view of it, a copy, or partly both.
+        writeable: True; fact `writeable` of the resulting array.
+        max_allocated: bytes; fact `allocation`, note `allocated_bytes`.
+        max_steps: Python lines; fact `steps`, note `steps`.
+        forbid: words of `vocabulary`; fact `vocabulary`: those used.
+        releases: index of an input; fact `released`: is its memory freed while the result is held.
+    """
+    function = subject.namespace[subject.names[0]]
+    args = fresh(inputs)
+    before = plain(args)
+    result, raised, over, printed = attempt(function, args, limits.call_s)
+    notes = {"printed": printed} if printed else {}
+    if raised or over:
+        return Observation(raised=raised, over=over, notes=notes)
+    value = plain(result)
+    facts = {"inputs changed": tuple(i for i, (a, b) in enumerate(zip(plain(args), before, strict=True)) if not identical(a, b))}
+    if options.get("writeable"):
+        facts["writeable"] = bool(result.flags.writeable) if isinstance(result, np.ndarray) else None
+    if "view_of" in options:
+        facts["layout"] = _layout(result, args[options["view_of"]])
+    del result
+    more_facts, more_notes = measure(subject, lambda: fresh(inputs), function, options)
+    return Observation(value=value, facts=facts | more_facts, notes=notes | more_notes)
+
+
+def measure(subject, make_args, function, options):
+    """Return (facts, notes) of the counted options, each on a call of its own with fresh inputs."""
+    facts, notes = {}, {}
+    if "max_allocated" in options or "max_kept" in options:
+        peak, kept = peak_bytes(function, make_args)
+        if "max_allocated" in options:
+            facts["allocation"], notes["allocated_bytes"] = within(peak, options["max_allocated"]), peak
+        if "max_kept" in options:
+            facts["kept"], notes["kept_bytes"] = within(kept, options["max_kept"]), kept
+    if "max_steps" in options:
+        steps = count_steps(function, make_args())
+        facts["steps"], notes["steps"] = within(steps, options["max_steps"]), steps
+    if "forbid" in options:
+        facts["vocabulary"] = words_used(subject.source, options["forbid"]) if subject.source else ()
+    if "releases" in options:
+        facts["released"] = _released(function, make_args(), options["releases"])
+    return facts, notes
+
+
+def within(count, most):
+    """Return a count against its budget as a fact: exact numbers differ from run to run, the claim does not."""
+    return f"within {most:,}" if count <= most else f"over {most:,}"
+
+
+def _layout(result, source):
+    """Return "view", "copy" or "partly": every bit of the source's memory is flipped and the result looked at again."""
+    if not isinstance(result, np.ndarray) or not result.size:
+        return None
+    owner = source
+    while isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    if not np.may_share_memory(result, owner):
+        return "copy"
+    seen = np.ascontiguousarray(result).view(np.uint8).copy()
+    raw = owner.reshape(-1, order="A").view(np.uint8)
+    if not raw.flags.writeable:
+        raw.flags.writeable = True
+    np.invert(raw, out=raw)
+    changed = np.ascontiguousarray(result).view(np.uint8) != seen
+    np.invert(raw, out=raw)
+    return "view" if changed.all() else "partly" if changed.any() else "copy"
+
+
+def _released(function, args, index):
+    owners = [weakref.ref(array) for array in _owners(args[index])]
+    result, *_ = attempt(function, args, 60)
+    del args
+    gc.collect()
+    freed = all(owner() is None for owner in owners)
+    del result
+    return freed
+
+
+def _owners(value):
+    if isinstance(value, np.ndarray):
+        while isinstance(value.base, np.ndarray):
+            value = value.base
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [owner for item in value for owner in _owners(item)]
+    return []

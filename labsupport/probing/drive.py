@@ -1,0 +1,68 @@
+"""The probe of classes: builds one object and drives it through a list of steps."""
+
+import gc
+import weakref
+
+import numpy as np
+
+from labsupport.course import Observation
+from labsupport.probing.call import measure
+from labsupport.probing.plain import fresh, plain
+from labsupport.probing.running import attempt
+
+__all__ = ["run"]
+
+
+def run(subject, inputs, options, limits):
+    """Drive the answer through `inputs[0]`, a list of steps, and return what each step gave.
+
+    A step is (name, args): the first builds the object, a later one calls a method, and ".name" reads an
+    attribute. Options: `max_allocated`, `max_kept` (bytes still held after the last step), `max_steps`,
+    `forbid`, and `releases: True` (fact: every array passed in is freed once the caller lets go of it).
+    """
+    (steps,) = inputs
+    built = subject.namespace[subject.names[0]]
+
+    def drive(steps):
+        # The object comes back too: what it holds must live until the measurements are read.
+        obj = built(*steps[0][1])
+        return obj, tuple(plain(_step(obj, name, args)) for name, args in steps[1:])
+
+    result, raised, over, printed = attempt(drive, (fresh(steps),), limits.call_s)
+    notes = {"printed": printed} if printed else {}
+    if raised or over:
+        return Observation(raised=raised, over=over, notes=notes)
+    counted = {name: options[name] for name in options if name != "releases"}
+    facts, more = measure(subject, lambda: (fresh(steps),), drive, counted)
+    if options.get("releases"):
+        facts["released"] = _all_released(built, fresh(steps), limits)
+    return Observation(value=result[1], facts=facts, notes=notes | more)
+
+
+def _step(obj, name, args):
+    if name.startswith("."):
+        return getattr(obj, name[1:])
+    return getattr(obj, name)(*args)
+
+
+def _all_released(built, steps, limits):
+    arrays = [weakref.ref(_owner(arg)) for _, args in steps for arg in args if isinstance(arg, np.ndarray)]
+
+    def drive(steps):
+        obj = built(*steps[0][1])
+        for name, args in steps[1:]:
+            _step(obj, name, args)
+        return obj
+
+    obj, *_ = attempt(drive, (steps,), limits.call_s)
+    del steps
+    gc.collect()
+    freed = all(ref() is None for ref in arrays)
+    del obj
+    return freed
+
+
+def _owner(array):
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array

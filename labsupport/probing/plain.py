@@ -1,0 +1,122 @@
+"""Plain data: what crosses from an answer to the judge, copied so that nothing is shared."""
+
+import numpy as np
+
+__all__ = ["Opaque", "fresh", "identical", "plain", "plain_literal"]
+
+_SCALARS = (bool, int, float, complex, str, bytes)
+_MAX_DEPTH = 40
+
+
+class Opaque:
+    """A value that is not plain data. It equals nothing, itself included."""
+
+    def __init__(self, type_name):
+        self.type_name = type_name
+
+    def __eq__(self, other):
+        return False
+
+    __hash__ = None
+
+    def __repr__(self):
+        return f"<{self.type_name}>"
+
+
+def plain(value, depth=0):
+    """Return a deep copy of `value` as plain data.
+
+    None, bool, int, float, complex, str, bytes, list, tuple, dict, ndarray and NumPy scalars of exactly
+    these types are copied; everything else, subclasses included, becomes an `Opaque`.
+    """
+    kind = type(value)
+    if value is None or kind in _SCALARS:
+        return value
+    if kind is np.ndarray:
+        return value.copy() if value.dtype != object else Opaque("ndarray of objects")
+    if isinstance(value, np.generic) and kind.__module__ == "numpy":
+        return value.copy()
+    if depth > _MAX_DEPTH:
+        return Opaque("structure nested too deeply")
+    if kind in (list, tuple):
+        return kind(plain(item, depth + 1) for item in value)
+    if kind is dict:
+        return {plain(k, depth + 1) if type(k) in (str, int) else repr(k): plain(v, depth + 1) for k, v in value.items()}
+    return Opaque(kind.__name__)
+
+
+def plain_literal(value):
+    """Return a predicted or computed value in the form predictions are compared in.
+
+    Lists count as tuples and NumPy scalars as the Python number they hold: a learner who writes
+    `[8, 32]` for `(8, 32)` has predicted the same strides.
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return tuple(plain_literal(item) for item in value)
+    return plain(value)
+
+
+def fresh(inputs):
+    """Return a deep copy of a tuple of inputs that keeps each array's layout and what shares memory with what.
+
+    A transposed, sliced or reversed array arrives with the same strides over a new buffer, and two
+    inputs that were views of one array are views of one new array.
+    """
+    return _fresh(inputs, {})
+
+
+def _fresh(value, buffers):
+    kind = type(value)
+    if kind is np.ndarray:
+        owner = _owner(value)
+        if id(owner) not in buffers:
+            buffers[id(owner)] = owner.copy(order="K")
+        copy = buffers[id(owner)]
+        if value is owner or owner.dtype == object:
+            return copy if value is owner else value.copy()
+        offset = _address(value) - _address(owner)
+        raw = np.ndarray(copy.nbytes, np.uint8, buffer=_flat_bytes(copy))
+        result = np.ndarray(value.shape, value.dtype, buffer=raw, offset=offset, strides=value.strides)
+        result.flags.writeable = value.flags.writeable
+        return result
+    if kind in (list, tuple):
+        return kind(_fresh(item, buffers) for item in value)
+    if kind is dict:
+        return {key: _fresh(item, buffers) for key, item in value.items()}
+    return value
+
+
+def _owner(array):
+    """Return the array that owns the memory: the end of the chain of bases, when its bytes lie in one block."""
+    owner = array
+    while isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    in_one_block = type(owner) is np.ndarray and (owner.flags.c_contiguous or owner.flags.f_contiguous)
+    return owner if in_one_block else array
+
+
+def _address(array):
+    return array.__array_interface__["data"][0]
+
+
+def _flat_bytes(array):
+    return array.reshape(-1, order="A").view(np.uint8) if array.size else array.reshape(-1)
+
+
+def identical(a, b):
+    """Return whether two plain values are the same to the bit, types and NaN included."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, np.ndarray):
+        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+    if isinstance(a, np.generic):
+        return a.tobytes() == b.tobytes()
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(identical, a, b))
+    if isinstance(a, dict):
+        return list(a) == list(b) and all(identical(a[k], b[k]) for k in a)
+    return a == b or (a != a and b != b)

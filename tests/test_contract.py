@@ -1,0 +1,236 @@
+"""The author contract: every exercise proves that its checks are right about right and wrong answers."""
+
+import ast
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from labsupport import answering, catalog
+from labsupport.comparing import differs
+from labsupport.course import Answer, Outcome
+from labsupport.observing import inputs_for, observe_subject, reference_observations, specimen_observations, verdict_on
+from labsupport.probing import Subject
+
+EXERCISES = catalog.exercises()
+CODE = [e for e in EXERCISES if e.kind != "prediction"]
+SEEDS = range(20)
+FLOOR = 0.9
+
+
+def named(exercises):
+    return pytest.mark.parametrize("exercise", exercises, ids=lambda e: e.id)
+
+
+def subject_of(exercise, source):
+    return Subject(exercise.names, answering.load(Answer(source, exercise.names)), source)
+
+
+def verdict_of(exercise, source, seed=0):
+    return verdict_on(exercise, subject_of(exercise, source), seed)
+
+
+def other_answers(exercise):
+    path = Path(__file__).parent / "answers" / f"{exercise.slug}.py"
+    spec = importlib.util.spec_from_file_location(f"answers_{exercise.slug}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.ANSWERS.get(exercise.id, [])
+
+
+@named(EXERCISES)
+def test_stub_is_not_yet(exercise):
+    stub = catalog.stubs(exercise.slug)[exercise.id]
+    if exercise.kind == "prediction":
+        verdict = verdict_of(exercise, stub)
+    else:
+        source = answering.definition_in(stub, exercise.names[0])
+        untouched = answering.same_program(source, answering.definition_in(stub, exercise.names[0]))
+        verdict = verdict_on(exercise, None, untouched=untouched)
+        if exercise.kind != "debug":  # a broken program runs; only the comparison with the shipped text tells it apart
+            assert verdict_of(exercise, f"{exercise.setup}\n{stub}").outcome is Outcome.NOT_YET
+    assert verdict.outcome is Outcome.NOT_YET
+
+
+@named(EXERCISES)
+def test_reference_passes_on_twenty_seeds(exercise):
+    source = answering.reference_answer(exercise).source
+    for seed in SEEDS:
+        verdict = verdict_of(exercise, source, seed)
+        assert verdict.outcome is Outcome.PASSED, (seed, verdict)
+
+
+@named(CODE)
+def test_other_right_answers_pass(exercise):
+    answers = other_answers(exercise)
+    assert answers, f"{exercise.id}: write another right answer in tests/answers/{exercise.slug}.py"
+    for answer in answers:
+        source = answering.source_of(answer, exercise.names[0], exercise.setup)
+        for seed in range(3):
+            assert verdict_of(exercise, source, seed).outcome is Outcome.PASSED, (source, verdict_of(exercise, source, seed))
+
+
+@named(EXERCISES)
+def test_every_specimen_gets_its_own_message(exercise):
+    for seed in SEEDS:
+        reference = reference_observations(exercise, seed)
+        observed = specimen_observations(exercise, seed)
+        for misconception in exercise.misconceptions:
+            seen = observed[misconception.id]
+            assert any(differs(a, r) for a, r in zip(seen, reference, strict=True)), f"{misconception.id} is right"
+            if exercise.kind != "prediction":
+                assert _message_for(exercise, seen, reference, observed) == misconception.id, seed
+
+
+def _message_for(exercise, seen, reference, observed):
+    from labsupport.judging import Observed, judge
+
+    return judge(exercise, Observed(answer=seen, reference=reference, specimens=observed)).misconception
+
+
+@named(CODE)
+def test_specimen_messages_end_to_end(exercise):
+    """The specimens' own text, executed and checked as a learner's answer would be."""
+    for misconception in exercise.misconceptions:
+        verdict = verdict_of(exercise, answering.specimen_answer(exercise, misconception).source)
+        assert verdict.misconception == misconception.id, verdict
+        assert verdict.why == misconception.says
+
+
+@named([e for e in EXERCISES if e.kind == "prediction"])
+def test_wrong_predictions_get_their_message(exercise):
+    for misconception in exercise.misconceptions:
+        told = set()
+        for index, (name, seen) in enumerate(zip(exercise.names, specimen_observations(exercise)[misconception.id], strict=True)):
+            if not differs(seen, reference_observations(exercise)[index]):
+                continue
+            right = answering.load(answering.reference_answer(exercise))
+            told.add(verdict_on(exercise, Subject(exercise.names, {**right, name: seen.value})).misconception)
+        assert misconception.id in told, f"{misconception.id} is never told"
+
+
+@named(EXERCISES)
+def test_inputs_come_back_unchanged_unless_asked(exercise):
+    """Two calls of `make` with one seed give the same inputs: contents may vary with the seed only."""
+    from labsupport.probing.plain import identical, plain
+
+    for a, b in zip(inputs_for(exercise), inputs_for(exercise), strict=True):
+        assert identical(plain(a), plain(b))
+
+
+@named(EXERCISES)
+def test_texts_have_a_readable_length(exercise):
+    texts = [(m.id, f"{m.says} {m.next}") for m in exercise.misconceptions]
+    texts += [(f"hint {i}", hint) for i, hint in enumerate(exercise.hints, 1)]
+    for name, text in texts:
+        assert 8 <= len(text.split()) <= 60, f"{exercise.id} {name}: {len(text.split())} words"
+
+
+@named(EXERCISES)
+def test_enough_wrong_answers(exercise):
+    least = 2 if exercise.kind == "prediction" else 3
+    assert len(exercise.misconceptions) >= least
+    assert len({m.id for m in exercise.misconceptions}) == len(exercise.misconceptions)
+    assert 1 <= len(exercise.hints) <= 3
+
+
+@named([e for e in EXERCISES if e.drill])
+def test_drill_questions_are_fresh_and_answerable(exercise):
+    from labsupport.drilling import Question
+
+    question, texts = Question(exercise, 7), set()
+    for _ in range(20):
+        texts.add(question.text)
+        assert question.judge(exercise.reference(*question._inputs)).outcome is Outcome.PASSED
+        question = question.next()
+    assert len(texts) > 10
+
+
+# -- mutants ---------------------------------------------------------------------------------------------------
+
+
+class _Mutations(ast.NodeTransformer):
+    """Makes the `wanted`-th small change to a tree; `count` says how many there are."""
+
+    OPERATORS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.FloorDiv: ast.Mult, ast.Mod: ast.Mult, ast.Div: ast.Mult}
+    COMPARISONS = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq}
+
+    def __init__(self, wanted):
+        self.wanted, self.count, self.changed = wanted, 0, None
+
+    def _turn(self, node, change):
+        self.count += 1
+        if self.count - 1 == self.wanted:
+            self.changed = (getattr(node, "lineno", 0), type(node).__name__, ast.unparse(node) if isinstance(node, ast.expr) else "")
+            change()
+
+    def visit_BinOp(self, node):
+        self.generic_visit(node)
+        if type(node.op) in self.OPERATORS:
+            self._turn(node, lambda: setattr(node, "op", self.OPERATORS[type(node.op)]()))
+        return node
+
+    def visit_Compare(self, node):
+        self.generic_visit(node)
+        if len(node.ops) == 1 and type(node.ops[0]) in self.COMPARISONS:
+            self._turn(node, lambda: setattr(node, "ops", [self.COMPARISONS[type(node.ops[0])]()]))
+        return node
+
+    def visit_Constant(self, node):
+        if isinstance(node.value, bool):
+            self._turn(node, lambda: setattr(node, "value", not node.value))
+        elif isinstance(node.value, int):
+            self._turn(node, lambda: setattr(node, "value", node.value + 1))
+        elif isinstance(node.value, float):
+            self._turn(node, lambda: setattr(node, "value", node.value + 1.0))
+        return node
+
+    def visit_UnaryOp(self, node):
+        self.generic_visit(node)
+        if isinstance(node.op, ast.USub) and not isinstance(node.operand, ast.Constant):
+            self._turn(node, lambda: setattr(node, "op", ast.UAdd()))
+        return node
+
+
+def _body(tree):
+    """Return the tree of the answer's definition without its docstring (a text is not worth mutating)."""
+    return tree
+
+
+def mutants(source):
+    wanted = 0
+    while True:
+        maker = _Mutations(wanted)
+        tree = maker.visit(ast.parse(source))
+        if maker.changed is None:
+            return
+        yield maker.changed, ast.unparse(ast.fix_missing_locations(tree))
+        wanted += 1
+
+
+# Mutants that behave like the reference for every input of the exercise, each with the reason.
+EQUIVALENT = {}
+
+
+def test_mutants_of_references_are_killed(record_property):
+    killed, survivors, broken = 0, [], 0
+    for exercise in CODE:
+        source = answering.reference_answer(exercise).source
+        reference = reference_observations(exercise)
+        for change, mutant in mutants(source):
+            try:
+                seen = observe_subject(exercise, subject_of(exercise, mutant))
+            except Exception:
+                broken += 1  # does not even load: killed
+                killed += 1
+                continue
+            if any(differs(a, r) for a, r in zip(seen, reference, strict=True)):
+                killed += 1
+            else:
+                survivors.append((exercise.id, *change))
+    unexplained = [s for s in survivors if s not in EQUIVALENT]
+    share = killed / max(1, killed + len(survivors))
+    print(f"mutants: {killed} of {killed + len(survivors)} killed ({share:.1%})")
+    record_property("mutants_killed", share)
+    assert share >= FLOOR, survivors
+    assert not unexplained, f"surviving mutants without a reason in EQUIVALENT: {unexplained}"
