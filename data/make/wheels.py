@@ -12,7 +12,7 @@ __all__ = ["arguments", "read_member", "store", "wheel_of"]
 
 
 def arguments(description):
-    """Return the parsed command line every script here shares: `out` and `wheels`, both paths (`wheels` may be None)."""
+    """Return the command line every script here shares: `out` and `wheels`, both paths (`wheels` may be None)."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("out", type=Path, help="folder to write into (never data/ itself: compare first, then copy)")
     parser.add_argument("--wheels", type=Path, help="folder that already holds the wheels; without it pip fetches them")

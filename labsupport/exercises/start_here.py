@@ -1,0 +1,267 @@
+"""Lesson 00: three small exercises about batches, one of each kind a newcomer meets first."""
+
+import numpy as np
+
+from labsupport.course import Case, Drill, Exercise, Misconception, Probe
+
+__all__ = ["EXERCISES"]
+
+
+def _images(*shape):
+    """Return a `make` for whole-numbered uint8 samples of this shape."""
+    return lambda rng: rng.integers(0, 17, shape).astype(np.uint8)
+
+
+# -- predict-batches -------------------------------------------------------------------------------------------
+
+
+def count_batches(n_rows, batch_rows):
+    samples = np.zeros((n_rows, 8, 8), dtype=np.uint8)
+    return len([samples[start : start + batch_rows] for start in range(0, n_rows, batch_rows)])
+
+
+def full_batches_only(n_rows, batch_rows):
+    return n_rows // batch_rows
+
+
+def plain_quotient(n_rows, batch_rows):
+    return n_rows / batch_rows
+
+
+def _fresh_batches(rng):
+    batch_rows = int(rng.choice([4, 8, 10, 16, 32, 50, 100]))
+    rest = int(rng.choice([0, 1, batch_rows // 2, batch_rows - 1]))
+    return batch_rows * int(rng.integers(2, 30)) + rest, batch_rows
+
+
+def _ask_batches(n_rows, batch_rows):
+    return (
+        f"{n_rows} samples are cut, in order, into batches of {batch_rows}. "
+        "How many batches are there when every sample is in one?"
+    )
+
+
+PREDICT_BATCHES = Exercise(
+    id="start-here/predict-batches",
+    kind="prediction",
+    task="Predict how many batches of 64 hold all 1797 images.",
+    names=("n_batches",),
+    probe=Probe("literal"),
+    reference=count_batches,
+    cases=(Case("1797 images, batches of 64", lambda rng: (1797, 64)),),
+    misconceptions=(
+        Misconception(
+            id="counts-full-batches-only",
+            specimen=full_batches_only,
+            says="You counted the full batches; some images are left over and are in none of them.",
+            next="How many images do your batches hold together? Where do the others go?",
+        ),
+        Misconception(
+            id="counts-a-fraction-of-a-batch",
+            specimen=plain_quotient,
+            says="That is the exact quotient, but a batch is a thing you can count: there is no fraction of one.",
+            next="The last batch is shorter than the others. It still counts as one.",
+        ),
+    ),
+    hints=(
+        "Divide, then look at the rest. A slice that runs past the end is no error: it returns what is there.",
+    ),
+    core=True,
+    level=1,
+    minutes=1,
+    source="https://numpy.org/doc/stable/user/basics.indexing.html#slicing-and-striding (read 2026-11)",
+    setup="import numpy as np",
+    drill=Drill(_fresh_batches, _ask_batches),
+)
+
+
+# -- return-shape ----------------------------------------------------------------------------------------------
+
+
+def batch_shape(samples, batch_rows):
+    return (batch_rows, *samples.shape[1:])
+
+
+def prints_the_shape(samples, batch_rows):
+    print((batch_rows, *samples.shape[1:]))
+
+
+def list_of_sizes(samples, batch_rows):
+    return [batch_rows, *samples.shape[1:]]
+
+
+def shape_of_everything(samples, batch_rows):
+    return samples.shape
+
+
+def rows_only(samples, batch_rows):
+    return (batch_rows,)
+
+
+def shape_of_one_sample(samples, batch_rows):
+    return samples[0].shape
+
+
+def returns_the_batch(samples, batch_rows):
+    return samples[:batch_rows]
+
+
+RETURN_SHAPE = Exercise(
+    id="start-here/return-shape",
+    kind="function",
+    task="Return the shape of one batch of samples, as a tuple.",
+    names=("batch_shape",),
+    reference=batch_shape,
+    cases=(
+        Case("10 images of 8 x 8, batches of 4", lambda rng: (_images(10, 8, 8)(rng), 4)),
+        Case("7 readings on one axis, batches of 3", lambda rng: (_images(7)(rng), 3)),
+        Case("6 colour pictures of 4 x 5, batches of 2", lambda rng: (_images(6, 4, 5, 3)(rng), 2)),
+        Case("5 rows of 2, all in one batch", lambda rng: (_images(5, 2)(rng), 5)),
+    ),
+    misconceptions=(
+        Misconception(
+            id="prints-instead-of-returning",
+            specimen=prints_the_shape,
+            says="Your function shows the shape and hands back None, so the code that called it has nothing to use.",
+            next="Write `return` in front of the value instead of `print` around it.",
+        ),
+        Misconception(
+            id="returns-a-list",
+            specimen=list_of_sizes,
+            says="The numbers are right, but in a list. A shape is a tuple: `[4, 8, 8] == (4, 8, 8)` is False.",
+            next="Round brackets make a tuple; `tuple(...)` turns a list into one.",
+        ),
+        Misconception(
+            id="returns-the-whole-shape",
+            specimen=shape_of_everything,
+            says="That is the shape of all samples together; a batch holds only `batch_rows` of them.",
+            next="Which of its numbers changes when you take fewer samples?",
+        ),
+        Misconception(
+            id="forgets-the-sample-axes",
+            specimen=rows_only,
+            says="You return how many samples a batch has, but not the shape of each sample.",
+            next="Look at the shape of an actual batch: `samples[:batch_rows]` keeps every axis.",
+        ),
+        Misconception(
+            id="returns-one-samples-shape",
+            specimen=shape_of_one_sample,
+            says="An index drops its axis: `samples[0]` is one sample, and your shape has lost the batch axis.",
+            next="A slice keeps the axis. Compare `samples[0]` with `samples[:1]`.",
+        ),
+        Misconception(
+            id="returns-the-batch-itself",
+            specimen=returns_the_batch,
+            says="You return the samples of the batch; the exercise asks for their shape.",
+            next="An array knows its own shape: ask it.",
+        ),
+    ),
+    hints=(
+        "A batch is a slice of `samples` along the first axis. What does slicing do to the other axes?",
+        "Every array has a `.shape`, which is already a tuple. A slice of an array is an array too.",
+    ),
+    core=True,
+    level=1,
+    minutes=2,
+    source="https://numpy.org/doc/stable/reference/generated/numpy.ndarray.shape.html (read 2026-11)",
+    setup="import numpy as np",
+)
+
+
+# -- mend-batches ----------------------------------------------------------------------------------------------
+
+
+def batches(samples, batch_rows):
+    return [samples[start : start + batch_rows] for start in range(0, len(samples), batch_rows)]
+
+
+def full_ones_only(samples, batch_rows):
+    last_start = len(samples) - batch_rows
+    return [samples[start : start + batch_rows] for start in range(0, last_start + 1, batch_rows)]
+
+
+def always_one_more(samples, batch_rows):
+    n_batches = len(samples) // batch_rows + 1
+    return [samples[i * batch_rows : (i + 1) * batch_rows] for i in range(n_batches)]
+
+
+def padded_with_zeros(samples, batch_rows):
+    result = []
+    for start in range(0, len(samples), batch_rows):
+        batch = np.zeros((batch_rows, *samples.shape[1:]), dtype=samples.dtype)
+        rows = samples[start : start + batch_rows]
+        batch[: len(rows)] = rows
+        result.append(batch)
+    return result
+
+
+def last_rows_again(samples, batch_rows):
+    n_batches = len(samples) // batch_rows
+    result = [samples[i * batch_rows : (i + 1) * batch_rows] for i in range(n_batches)]
+    if n_batches * batch_rows < len(samples):
+        result.append(samples[-batch_rows:])
+    return result
+
+
+def evened_out(samples, batch_rows):
+    n_batches = -(-len(samples) // batch_rows)
+    return np.array_split(samples, n_batches) if n_batches else []
+
+
+MEND_BATCHES = Exercise(
+    id="start-here/mend-batches",
+    kind="debug",
+    task="Mend a function that loses the samples left over after the last full batch.",
+    names=("batches",),
+    reference=batches,
+    cases=(
+        Case("10 rows, batches of 4: two are left over", lambda rng: (_images(10, 3)(rng), 4)),
+        Case("8 rows, batches of 4: nothing is left over", lambda rng: (_images(8, 3)(rng), 4)),
+        Case("3 rows, batches of 5: not even one full batch", lambda rng: (_images(3, 2, 2)(rng), 5)),
+        Case("no rows at all", lambda rng: (_images(0, 3)(rng), 4)),
+    ),
+    misconceptions=(
+        Misconception(
+            id="drops-the-rest",
+            specimen=full_ones_only,
+            says="Every batch you return is full, and the samples after the last full one are still lost.",
+            next="Let the last batch start wherever samples are left, even if it cannot be filled.",
+        ),
+        Misconception(
+            id="adds-an-empty-batch",
+            specimen=always_one_more,
+            says="You always add one batch to the full ones. When nothing is left over, your last batch is empty.",
+            next="A batch starts at 0 and every `batch_rows` samples after it, as long as there are samples.",
+        ),
+        Misconception(
+            id="pads-the-last-batch",
+            specimen=padded_with_zeros,
+            says="Your last batch is filled up with rows of zeros: samples that nobody collected.",
+            next="A shorter last batch is allowed. A slice that runs past the end returns what is there.",
+        ),
+        Misconception(
+            id="repeats-rows",
+            specimen=last_rows_again,
+            says="Your last batch reaches back into the one before it, so some samples are used twice.",
+            next="Start the last batch where the one before it ended.",
+        ),
+        Misconception(
+            id="evens-out-the-sizes",
+            specimen=evened_out,
+            says="The right number of batches, but evened out: the full ones must have exactly `batch_rows` samples.",
+            next="`array_split` chooses sizes for you. Slice at multiples of `batch_rows` instead.",
+        ),
+    ),
+    hints=(
+        "`len(samples) // batch_rows` rounds down. Which batches does it not count?",
+        "`range(0, len(samples), batch_rows)` gives the start of every batch, the short one included.",
+    ),
+    core=True,
+    level=1,
+    minutes=3,
+    source="https://docs.pytorch.org/docs/2.13/data.html, drop_last of DataLoader (read 2026-11)",
+    setup="import numpy as np",
+)
+
+
+EXERCISES = (PREDICT_BATCHES, RETURN_SHAPE, MEND_BATCHES)
