@@ -82,6 +82,8 @@ def _reference_fault(exercise, reference):
         if seen.over or raised != case.raises:
             told = seen.over or (f"{raised}: {seen.raised.message}" if raised else f"no {case.raises}")
             return f"The course's own solution failed on case '{case.label}' ({told})."
+        if beyond := [name for name, fact in seen.facts.items() if str(fact).startswith("over ")]:
+            return f"The course's own solution is over its own budget on case '{case.label}' ({', '.join(beyond)})."
     return None
 
 

@@ -10,7 +10,7 @@ from labsupport.probing.plain import fresh, identical, plain
 from labsupport.probing.running import attempt, count_steps, peak_bytes
 from labsupport.probing.vocabulary import words_used
 
-__all__ = ["measure", "run", "within"]
+__all__ = ["all_gone", "measure", "owner_of", "run", "within"]
 
 
 def run(subject, inputs, options, limits):
@@ -70,9 +70,7 @@ def _layout(result, source):
     """Return "view", "copy" or "partly": every bit of the source's memory is flipped and the result looked at again."""
     if not isinstance(result, np.ndarray) or not result.size:
         return None
-    owner = source
-    while isinstance(owner.base, np.ndarray):
-        owner = owner.base
+    owner = owner_of(source)
     if not np.may_share_memory(result, owner):
         return "copy"
     seen = np.ascontiguousarray(result).view(np.uint8).copy()
@@ -89,17 +87,28 @@ def _released(function, args, index):
     owners = [weakref.ref(array) for array in _owners(args[index])]
     result, *_ = attempt(function, args, 60)
     del args
-    gc.collect()
-    freed = all(owner() is None for owner in owners)
+    freed = all_gone(owners)
     del result
     return freed
 
 
+def all_gone(references):
+    """Return whether every weakly referenced object is freed; cycles are collected only when that is needed to tell."""
+    if any(reference() is not None for reference in references):
+        gc.collect()
+    return all(reference() is None for reference in references)
+
+
+def owner_of(array):
+    """Return the array at the end of the chain of bases: the one whose memory it is."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
 def _owners(value):
     if isinstance(value, np.ndarray):
-        while isinstance(value.base, np.ndarray):
-            value = value.base
-        return [value]
+        return [owner_of(value)]
     if isinstance(value, (list, tuple)):
         return [owner for item in value for owner in _owners(item)]
     return []

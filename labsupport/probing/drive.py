@@ -1,12 +1,11 @@
 """The probe of classes: builds one object and drives it through a list of steps."""
 
-import gc
 import weakref
 
 import numpy as np
 
 from labsupport.course import Observation
-from labsupport.probing.call import measure
+from labsupport.probing.call import all_gone, measure, owner_of
 from labsupport.probing.plain import fresh, plain
 from labsupport.probing.running import attempt
 
@@ -46,7 +45,7 @@ def _step(obj, name, args):
 
 
 def _all_released(built, steps, limits):
-    arrays = [weakref.ref(_owner(arg)) for _, args in steps for arg in args if isinstance(arg, np.ndarray)]
+    arrays = [weakref.ref(owner_of(arg)) for _, args in steps for arg in args if isinstance(arg, np.ndarray)]
 
     def drive(steps):
         obj = built(*steps[0][1])
@@ -56,13 +55,7 @@ def _all_released(built, steps, limits):
 
     obj, *_ = attempt(drive, (steps,), limits.call_s)
     del steps
-    gc.collect()
-    freed = all(ref() is None for ref in arrays)
+    freed = all_gone(arrays)
     del obj
     return freed
 
-
-def _owner(array):
-    while isinstance(array.base, np.ndarray):
-        array = array.base
-    return array

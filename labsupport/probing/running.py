@@ -89,7 +89,8 @@ def peak_bytes(function, make_args, rounds=2):
 
     The smaller of two rounds counts: the first one also pays for caches and lazy imports. Errors count as 0.
     """
-    was_tracing = tracemalloc.is_tracing()
+    was_tracing, was_collecting = tracemalloc.is_tracing(), gc.isenabled()
+    gc.disable()  # old garbage freed in the middle would count in the answer's favour
     if not was_tracing:
         tracemalloc.start()
     try:
@@ -97,11 +98,12 @@ def peak_bytes(function, make_args, rounds=2):
     finally:
         if not was_tracing:
             tracemalloc.stop()
+        if was_collecting:
+            gc.enable()
     return min(peak for peak, _ in seen), min(held for _, held in seen)
 
 
 def _one_round(function, args):
-    gc.collect()
     before, _ = tracemalloc.get_traced_memory()
     tracemalloc.reset_peak()
     result = None
