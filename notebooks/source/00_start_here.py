@@ -1,6 +1,6 @@
 # %% [markdown]
 # # Take one lap through a lesson
-# Ten minutes in which you meet everything a lesson can ask of you, on small questions.
+# Everything a lesson can ask of you, once, on small questions.
 #
 # **10 minutes (core), any laptop.** You will be able to
 # run a lesson, answer and check its three kinds of exercise, and get help or undo.
@@ -18,9 +18,9 @@ lab = lesson("start_here")
 lab.machine()
 
 # %% [markdown]
-# That is the machine the course found. Every lesson runs without an accelerator; where one would help, the lesson says so.
+# That is the machine the course found. Every lesson runs without an accelerator; where one would help, it says so.
 #
-# Now some data: handwritten digits, each 8 by 8 pixels. They come with the course, and nothing is downloaded.
+# Now some data: handwritten digits, each 8 by 8 pixels. They come with the course; nothing is downloaded.
 
 # %%
 digits = lab.data("digits")
@@ -31,7 +31,7 @@ digits.shape, digits.dtype
 # The course asks before it shows. A model is to see all of these images, in order, in batches of 64.
 # How many batches is that?
 #
-# Put a number in place of `...` and run the cell, then run the check below it. The check does not know the answer by heart:
+# Put a number in place of `...` and run the cell, then run the check below it. The check keeps no list of answers:
 # it cuts the images into batches and counts.
 
 # %%
@@ -42,26 +42,26 @@ n_batches = ...
 lab.check("predict-batches")
 
 # %% [markdown]
-# A check begins with one of a few words. `not yet`: nothing is filled in. `passed`. `wrong`: with a reason, about *your* answer.
-# `crashed`: your code raised an error, and its line is shown. A wrong prediction costs nothing, so guess.
+# A check begins with its result. `not yet`: nothing is filled in. `passed`. `wrong`: with a reason, about *your*
+# answer. `crashed`: your code raised an error, and the line is shown. A wrong prediction costs nothing, so guess.
 #
 # ## See
-# Figures are there to be operated. This one shows how a corner of the first digit lies in memory. Change a stride and watch
-# where the arrows land; lesson 05 is about why.
+# Figures are there to be operated. This one shows how a corner of the first digit lies in memory. Change a stride
+# and watch where the arrows land; the lesson on strides explains it.
 
 # %%
 lab.show("strides", digits[0, :3, :6])
 
 # %% [markdown]
 # ## Four words, kept apart
-# People swap these words. This course does not:
+# These words are often swapped. In this course each means one thing:
 #
-# | word | here it means |
+# | word | what it means here |
 # | --- | --- |
 # | **batch** | the samples that one step works on together; made for the step, stored nowhere |
 # | **block** | a rectangular part of an array in memory: some rows, some columns |
 # | **chunk** | the smallest part of a *stored* array that is read, written and compressed as a whole |
-# | **shard** | one of the parts a whole is split into so that each can live elsewhere: a file that holds many chunks, one process's part of a model |
+# | **shard** | a part that can live elsewhere: one file holding many chunks, one process's share of a model |
 
 # %%
 batch = digits[:64]  # (image, row, column)
@@ -70,13 +70,14 @@ batch.shape, block.shape
 
 # %% [markdown]
 # ## Your turn: `batch_shape`
-# Tasks that ask for code come with a contract:
+# A task that asks for code comes with a contract:
 #
 # - **in**: `samples`, an array whose first axis counts samples; `batch_rows`, from 1 to `len(samples)`
 # - **out**: the shape of one batch of `batch_rows` samples, a tuple of whole numbers
 # - **done when** it is right for any number of axes
 #
 # Replace the `raise` line, run the cell, and check.
+
 
 # %%
 # exercise: start-here/return-shape
@@ -89,23 +90,24 @@ def batch_shape(samples, batch_rows):
 lab.check("return-shape")
 
 # %% [markdown]
-# Stuck? Add a cell (press Esc, then B) and run `lab.hint("return-shape")`; each run gives one more hint. `lab.solution("return-shape")`
-# opens once you have passed, or once you have tried and read the hints.
+# Stuck? Add a cell (press Esc, then B) and run `lab.hint("return-shape")`; each run gives one more hint.
+# `lab.solution("return-shape")` opens once you have passed, or once you have tried and read the hints.
 #
 # ## Mend
-# Here the code is given, it runs, and it is wrong. It trains on fewer images than it was handed:
+# Sometimes the code is given, it runs, and it is wrong. The function below uses only full batches. For our digits:
 
 # %%
 images_used = len(digits) // 64 * 64
-len(digits) - images_used  # images no batch contains
+len(digits) - images_used  # images that are in no batch
 
 # %% [markdown]
-# Five digits are never seen, no error is raised, and the loss looks fine. Change the function so that the samples
-# left over come as a shorter last batch.
+# Five digits are never seen, and nothing says so. Change the function so that the samples left over come as a
+# shorter last batch.
 #
 # - **in**: `samples`, as above; `batch_rows`, at least 1
 # - **out**: a list of batches, in order; all but the last have `batch_rows` samples
 # - **done when** every sample is in exactly one batch, and no batch is empty
+
 
 # %%
 # exercise: start-here/mend-batches
@@ -121,22 +123,24 @@ lab.check("mend-batches")
 # %% [markdown]
 # ## Once more, with fresh numbers
 # Some exercises have a drill. Run the cell to get a question, put your answer in place of `...`, run it again.
-# It never runs out of questions, and it does not count towards your progress.
+# The questions never end, and they do not count towards your progress.
 
 # %%
 lab.drill("predict-batches", ...)
 
 # %% [markdown]
-# ## Undo, update, record
-# Your copy of each lesson lies in `work/`, and it is yours: write in it, add cells. In a terminal (File, New, Terminal), in the course's folder:
+# ## Undo and update
+# Your copy of each lesson lies in `work/`, and it is yours: write in it, add cells. These commands run in a terminal
+# (File, New, Terminal), in the course's folder; on Windows write `py lab` instead of `./lab`.
 #
-# - `./lab reset start-here/mend-batches` brings one exercise back as shipped; your version goes to `work/.lab/backups/`
-# - `./lab update` brings in a newer release of the course; answers and added cells stay
-#
-# On Windows write `py lab` instead of `./lab`.
-#
-# Each check, hint, solution and drill adds one line to `work/.lab/journal.jsonl` on this machine: when, which exercise, what came out. Your
-# code is not in it, and nothing is sent anywhere. Progress is counted from that file alone.
+# - `./lab reset start-here/mend-batches` brings one exercise back as shipped and keeps your version as a backup
+# - `./lab update` brings in a newer release of the course; your answers and added cells stay
+# - `./lab doctor` looks at the machine and says what to do if something is missing
+
+# %% [markdown]
+# ## What is recorded
+# Each check, hint, solution and drill adds one line to `work/.lab/journal.jsonl`, on this machine: when, which
+# exercise, what came out. Your code is not in it, and nothing is sent anywhere. Progress is counted from that file.
 
 # %%
 progress()
@@ -145,11 +149,11 @@ progress()
 # ## Close
 # You can now run a lesson, predict, answer, mend, ask for a hint and start over.
 #
-# Production code makes the last batch a setting. PyTorch's `DataLoader` keeps the short one unless you pass `drop_last=True`. Then every
-# step has the same shape and, when samples are shuffled, each epoch leaves out different ones. Never drop when you evaluate.
-# Its `BatchSampler` counts batches as `(len(self.sampler) + self.batch_size - 1) // self.batch_size`: division that rounds up, in whole numbers.
+# Production code makes the last batch a setting. PyTorch's `DataLoader` keeps the short one unless you pass
+# `drop_last=True`; then every step has the same shape and, when samples are shuffled, each epoch leaves out others.
+# Its `BatchSampler` counts `(len(self.sampler) + self.batch_size - 1) // self.batch_size`: a division that rounds up.
 #
-# Sources: [PyTorch 2.13, torch.utils.data](https://docs.pytorch.org/docs/2.13/data.html), for `drop_last`; the source of `BatchSampler.__len__` in
-# PyTorch 2.13.0, for the count (both read 2026-11). The digits: `data/README.md`.
+# Sources: [torch.utils.data](https://docs.pytorch.org/docs/2.13/data.html), for `drop_last`; `BatchSampler.__len__`
+# in the source of PyTorch 2.13.0, for the count (both read 2026-11). Where the digits come from: `data/README.md`.
 #
-# Next: [Look at the same bytes twice](05_strides.ipynb), or back to the [overview](home.ipynb).
+# Next: [strides](05_strides.ipynb), or back to the [overview](home.ipynb).
