@@ -68,15 +68,15 @@ def _literals(exercise, value_of):
     return "".join(f"{name} = {plain_literal(value_of(inputs))!r}\n" for name, inputs in rows)
 
 
-def load(answer: Answer):
-    """Execute an answer's source in an empty namespace and return that namespace.
+def load(answer: Answer, namespace=None):
+    """Execute an answer's source in an empty namespace (or in the one given) and return that namespace.
 
     Its lines are registered, so that tracebacks and `inspect` can show them.
     """
     digest = hashlib.sha256(answer.source.encode()).hexdigest()[:12]
     filename = f"<answer {digest}>"
     linecache.cache[filename] = (len(answer.source), None, answer.source.splitlines(keepends=True), filename)
-    namespace = {"__name__": "__answer__"}
+    namespace = {"__name__": "__answer__"} if namespace is None else namespace
     exec(compile(answer.source, filename, "exec"), namespace)
     return namespace
 

@@ -32,11 +32,11 @@ def lesson(slug):
 def progress():
     """Return the progress through all lessons, in words, from the journal."""
     passed = Journal().passed()
-    lines = [(f"{known.number:02d} {known.slug}", _progress_of(known, passed)) for known in catalog.lessons() if known.ready]
+    lines = [(f"{known.number:02d} {known.slug}", progress_of(known, passed)) for known in catalog.lessons() if known.ready]
     return Message("Your progress", lines)
 
 
-def _progress_of(known, passed):
+def progress_of(known, passed):
     exercises = catalog.exercises(known.slug)
     core = [e for e in exercises if e.core]
     more = [e for e in exercises if not e.core]
@@ -57,7 +57,7 @@ class Lab:
         self._seed = random.SystemRandom().randrange(1 << 32)
 
     def __repr__(self):
-        return f"lesson {self.lesson.slug}: {_progress_of(self.lesson, self._journal.passed())}"
+        return f"lesson {self.lesson.slug}: {progress_of(self.lesson, self._journal.passed())}"
 
     # -- exercises ---------------------------------------------------------------------------------------------
 

@@ -1,0 +1,265 @@
+"""The clean check: answers are taken from the saved notebook and run in a process of their own.
+
+`clean_check` is the interface; who runs the answers is its `run` argument, so that a stricter runner can take the
+place of the plain child process used here. The child runs the learner's code beside the references: its verdicts
+are feedback for the person who wrote the code, not grades.
+"""
+
+import ast
+import contextlib
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from dataclasses import asdict, dataclass
+
+from labsupport import answering, catalog
+from labsupport.course import Answer, Outcome, Verdict
+
+__all__ = ["Taken", "clean_check", "run_in_child", "take_answers"]
+
+_START_S = 60  # a hang guard for starting Python and importing, not a measure of speed
+_EXTRA_S = 30
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What was taken from a notebook as the answer of one exercise.
+
+    Args:
+        exercise: the exercise's id.
+        source: the cell's text, or "" when no cell could be found.
+        helpers: definitions and assignments from earlier cells that are not the course's.
+        how: how the cell was found, in words.
+    """
+
+    exercise: str
+    source: str
+    helpers: tuple[str, ...]
+    how: str
+
+
+def clean_check(path, exercises, run=None):
+    """Return {exercise id: Verdict} for the answers saved in a notebook; nothing of the notebook is changed.
+
+    Args:
+        path: the learner's notebook.
+        exercises: the exercises to check, all of one lesson.
+        run: `run(taken) -> iterator of verdicts`; the plain child process when None.
+    """
+    try:
+        cells = _code_cells(path)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        why = f"{path.name} cannot be read as a notebook ({type(error).__name__}: {error})."
+        step = "Open it in JupyterLab and save it again, or copy one back from `.lab/backups/`; the file was left as it is."
+        return {e.id: Verdict(exercise=e.id, outcome=Outcome.UNREADABLE, why=why, next=step) for e in exercises}
+    taken = take_answers(cells, exercises)
+    verdicts = {t.exercise: _not_found(t) for t in taken if not t.source}
+    for verdict in (run or run_in_child)([t for t in taken if t.source]):
+        verdicts[verdict.exercise] = verdict
+    return {e.id: verdicts[e.id] for e in exercises}
+
+
+def _not_found(taken):
+    return Verdict(
+        exercise=taken.exercise,
+        outcome=Outcome.NOT_YET,
+        why="No cell of the saved notebook answers this exercise.",
+        next=f"`lab reset {taken.exercise}` puts its cell back; your other cells stay.",
+    )
+
+
+def _code_cells(path):
+    """Return [(id, source)] of the code cells of a notebook file."""
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    cells = notebook["cells"]
+    if not isinstance(cells, list):
+        raise ValueError("it has no list of cells")
+    texts = [(str(c.get("id", "")), c["source"]) for c in cells if c.get("cell_type") == "code"]
+    return [(cell_id, "".join(source)) for cell_id, source in texts]
+
+
+def take_answers(cells, exercises):
+    """Return one `Taken` per exercise.
+
+    A cell answers an exercise when its marker comment or its id says so; failing both, when it defines the
+    declared names. Among several, the last one that is not the shipped stub wins.
+    """
+    shipped = {source for e in exercises for source in catalog.stubs(e.slug).values()}
+    return [_take(cells, exercise, shipped) for exercise in exercises]
+
+
+def _take(cells, exercise, shipped):
+    cell_id = "ex-" + exercise.id.replace("/", "-")
+    marked = [i for i, (known, text) in enumerate(cells) if catalog.marker_of(text) == exercise.id or known == cell_id]
+    named = [i for i, (_, text) in enumerate(cells) if _defines(text, exercise.names) and not catalog.marker_of(text)]
+    for found, how in ((marked, "by its marker"), (named, "by the name it defines")):
+        if answered := [i for i in found if not _same(cells[i][1], catalog.stubs(exercise.slug).get(exercise.id, ""))]:
+            index = answered[-1]
+            more = f"; {len(answered)} cells answer it, the last one was taken" if len(answered) > 1 else ""
+            return Taken(exercise.id, cells[index][1], _helpers(cells[:index], shipped), how + more)
+    if marked:
+        return Taken(exercise.id, cells[marked[-1]][1], (), "the stub as shipped")
+    return Taken(exercise.id, "", (), "no cell found")
+
+
+def _same(text, stub):
+    return answering.same_program(text, stub)
+
+
+def _defines(text, names):
+    with contextlib.suppress(SyntaxError, ValueError):
+        return set(names) <= {name for node in ast.parse(text).body for name in _bound_by(node)}
+    return False
+
+
+def _bound_by(node):
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return [node.name]
+    if isinstance(node, ast.Assign):
+        return [target.id for target in node.targets if isinstance(target, ast.Name)]
+    return []
+
+
+_HELPFUL = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
+
+
+def _helpers(cells, shipped):
+    found = []
+    for _, text in cells:
+        with contextlib.suppress(SyntaxError, ValueError):
+            found += [ast.unparse(node) for node in ast.parse(text).body if text not in shipped and _may_help(node)]
+    return tuple(found)
+
+
+def _may_help(node):
+    """A definition, an import or a plain assignment, as long as it does not talk to the lesson object."""
+    talks = any(isinstance(part, ast.Name) and part.id in ("lab", "lesson") for part in ast.walk(node))
+    return isinstance(node, _HELPFUL) and not talks
+
+
+# -- the parent's side -------------------------------------------------------------------------------------------
+
+
+def run_in_child(taken):
+    """Yield a verdict per `Taken`; a hang or a death costs only the exercise that caused it."""
+    waiting = list(taken)
+    while waiting:
+        for verdict in _one_child(waiting):
+            waiting.pop(0)
+            yield verdict
+
+
+def _one_child(taken):
+    """Yield verdicts until the child has answered all or has to be replaced; always at least one."""
+    child = subprocess.Popen(
+        [sys.executable, "-m", "labsupport.clean"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "MPLBACKEND": "agg"},
+        text=True,
+        encoding="utf-8",
+    )
+    lines = queue.Queue()
+    reader = threading.Thread(target=_forward, args=(child.stdout, lines), daemon=True)
+    reader.start()
+    try:
+        with contextlib.suppress(BrokenPipeError):
+            child.stdin.write(json.dumps([asdict(t) for t in taken]) + "\n")
+            child.stdin.flush()
+        if lines.get(timeout=_START_S) is None:
+            yield _died(taken[0], child)
+            return
+        for one in taken:
+            verdict = _next_verdict(one, lines, child)
+            yield verdict
+            if verdict.outcome is Outcome.OVER_LIMIT or child.poll() is not None:
+                return
+    finally:
+        child.kill()
+        child.wait()
+        reader.join()
+        child.stdin.close()
+        child.stdout.close()
+
+
+def _forward(stream, lines):
+    for line in stream:
+        lines.put(line)
+    lines.put(None)
+
+
+def _next_verdict(taken, lines, child):
+    exercise = catalog.find_exercise(taken.exercise)
+    seconds = exercise.limits.call_s * len(exercise.cases) + _EXTRA_S
+    try:
+        line = lines.get(timeout=seconds)
+    except queue.Empty:
+        why = f"It did not end within {seconds:g} s and was stopped."
+        return Verdict(exercise=taken.exercise, outcome=Outcome.OVER_LIMIT, why=why, next="Look for a loop or a wait without end.")
+    if line is None:
+        return _died(taken, child)
+    fields = json.loads(line)
+    return Verdict(**{**fields, "outcome": Outcome(fields["outcome"])})
+
+
+def _died(taken, child):
+    code = child.wait()
+    how = f"signal {-code}" if code < 0 else f"exit code {code}"
+    why = f"The process that ran this answer ended ({how})."
+    return Verdict(exercise=taken.exercise, outcome=Outcome.CRASHED, why=why, next="Look for a call that ends Python, or for memory read out of bounds.")
+
+
+# -- the child's side --------------------------------------------------------------------------------------------
+
+
+def _child():
+    """Answer each `Taken` on standard input by one verdict line; whatever the answers print goes nowhere."""
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    taken = [Taken(t["exercise"], t["source"], tuple(t["helpers"]), t["how"]) for t in json.loads(sys.stdin.readline())]
+    out.write("ready\n")
+    for one in taken:
+        out.write(json.dumps(asdict(_judge_taken(one))) + "\n")
+    out.flush()
+    os._exit(0)  # threads an answer may have left behind must not keep the process
+
+
+def _judge_taken(taken):
+    from labsupport.observing import verdict_on
+    from labsupport.probing import Subject
+
+    exercise = catalog.find_exercise(taken.exercise)
+    namespace = {"__name__": "__answer__"}
+    _run_quietly([exercise.setup, *taken.helpers], namespace)
+    try:
+        answering.load(Answer(taken.source, exercise.names), namespace)
+    except NotImplementedError:
+        return verdict_on(exercise, None, untouched=True)
+    except BaseException as error:
+        where = f" (line {error.lineno} of the cell)" if isinstance(error, SyntaxError) else ""
+        why = f"The cell does not run: {type(error).__name__}: {error}{where}"
+        return Verdict(exercise=exercise.id, outcome=Outcome.CRASHED, why=why, next="Restart the kernel and run the notebook from the top.")
+    missing = [name for name in exercise.names if name not in namespace]
+    if missing:
+        why = f"The cell does not define `{missing[0]}`."
+        return Verdict(exercise=exercise.id, outcome=Outcome.NOT_YET, why=why, next=f"Name your answer `{missing[0]}`.")
+    source = None if exercise.kind == "prediction" else answering.definition_in(taken.source, exercise.names[0])
+    stub = answering.definition_in(catalog.stubs(exercise.slug).get(exercise.id, ""), exercise.names[0])
+    untouched = source is not None and stub is not None and answering.same_program(source, stub)
+    return verdict_on(exercise, Subject(exercise.names, namespace, source), untouched=untouched, reveal=False)
+
+
+def _run_quietly(sources, namespace):
+    """Run helper statements; one that fails is passed over, the answer will say what it misses."""
+    for source in sources:
+        with contextlib.suppress(BaseException):
+            exec(compile(source, "<earlier cell>", "exec"), namespace)
+
+
+if __name__ == "__main__":
+    _child()
