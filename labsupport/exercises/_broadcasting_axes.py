@@ -1,0 +1,323 @@
+"""Lesson 06, the axis that vanished: means, deviations and a loss that lies."""
+
+import numpy as np
+
+from labsupport.course import Case, Exercise, Misconception, Probe
+
+SETUP = "import numpy as np"
+
+
+# -- center-rows -----------------------------------------------------------------------------------------------
+
+
+def center_rows(x):
+    return x - x.mean(axis=1, keepdims=True)
+
+
+def drops_the_axis(x):
+    return x - x.mean(axis=1)
+
+
+def centers_the_columns(x):
+    return x - x.mean(axis=0)
+
+
+def one_mean_for_all(x):
+    return x - x.mean()
+
+
+def centers_in_place(x):
+    x -= x.mean(axis=1, keepdims=True)
+    return x
+
+
+def fills_like_x(x):
+    out = np.empty_like(x)
+    out[...] = x - x.mean(axis=1, keepdims=True)
+    return out
+
+
+CENTER_ROWS = Exercise(
+    id="broadcasting/center-rows",
+    kind="function",
+    task="Return x with each row's own mean subtracted, x unchanged.",
+    names=("center_rows",),
+    setup=SETUP,
+    reference=center_rows,
+    cases=(
+        Case("two rows of two, the square trap", lambda rng: (np.array([[0.0, 2.0], [10.0, 20.0]]),)),
+        Case("three rows of five", lambda rng: (rng.normal(10, 3, (3, 5)),)),
+        Case("whole numbers, int64", lambda rng: (rng.permutation(12).reshape(3, 4),)),
+        Case("float32 in, float32 out", lambda rng: (rng.normal(0, 1, (4, 3)).astype(np.float32),)),
+        Case("a transposed view", lambda rng: (rng.normal(0, 1, (2, 6)).T,)),
+    ),
+    misconceptions=(
+        Misconception(
+            id="drops-the-reduced-axis",
+            specimen=drops_the_axis,
+            says="Your means have shape (rows,), which lines up with the columns. A square table hides it: "
+            "row means leave from columns.",
+            next="Keep the reduced axis as a 1, so that the means stand in a column.",
+        ),
+        Misconception(
+            id="centers-the-columns",
+            specimen=centers_the_columns,
+            says="Your columns have mean zero, your rows do not: the axis you name is the one that disappears.",
+            next="To get one mean per row, let the column axis disappear.",
+        ),
+        Misconception(
+            id="one-mean-for-all",
+            specimen=one_mean_for_all,
+            says="You subtract one mean, of the whole table. Each row must lose its own.",
+            next="Ask mean for one number per row; look at the shape it returns.",
+        ),
+        Misconception(
+            id="changes-the-input",
+            specimen=centers_in_place,
+            says="Your rows are centred, but so is the caller's array: `-=` writes into x, and x is not yours.",
+            next="Build a new array from x instead.",
+        ),
+        Misconception(
+            id="keeps-an-integer-dtype",
+            specimen=fills_like_x,
+            says="You store the result in an array with x's dtype. For whole numbers the fractions are cut off.",
+            next="Return what the subtraction gives; its dtype is already right.",
+        ),
+    ),
+    hints=(
+        "Print x.mean(axis=1).shape and line it up with x.shape from the right. Which axis does it meet?",
+        "Reductions take keepdims=True: the reduced axis stays, with size 1.",
+    ),
+    core=True,
+    level=2,
+    minutes=5,
+    source="https://numpy.org/doc/stable/reference/generated/numpy.mean.html (read 2026-11)",
+)
+
+
+# -- standardize -----------------------------------------------------------------------------------------------
+
+
+def standardize(x):
+    spread = x.std(axis=0)
+    return (x - x.mean(axis=0)) / np.where(spread > 0, spread, 1)
+
+
+def one_scale_for_all(x):
+    return (x - x.mean()) / x.std()
+
+
+def each_sample_alone(x):
+    spread = x.std(axis=1, keepdims=True)
+    return (x - x.mean(axis=1, keepdims=True)) / np.where(spread > 0, spread, 1)
+
+
+def divides_by_zero(x):
+    return (x - x.mean(axis=0)) / x.std(axis=0)
+
+
+def sample_deviation(x):
+    spread = x.std(axis=0, ddof=1)
+    return (x - x.mean(axis=0)) / np.where(spread > 0, spread, 1)
+
+
+def adds_epsilon(x):
+    return (x - x.mean(axis=0)) / (x.std(axis=0) + 1e-8)
+
+
+def with_constant_column(rng):
+    x = rng.normal(50, 10, (6, 3))
+    x[:, 1] = 7.0
+    return (x,)
+
+
+STANDARDIZE = Exercise(
+    id="broadcasting/standardize",
+    kind="function",
+    task="Scale every feature to mean 0 and standard deviation 1; a constant feature becomes 0.",
+    names=("standardize",),
+    setup=SETUP,
+    reference=standardize,
+    cases=(
+        Case("six samples, three features", lambda rng: (rng.normal((0, 50, -3), (1, 10, 0.1), (6, 3)),)),
+        Case("the middle feature is always 7", with_constant_column),
+        Case("a feature in metres, near 500 nanometres", lambda rng: (5e-7 + 1e-8 * rng.normal(0, 1, (5, 1)),)),
+        Case("pixels as uint8", lambda rng: (rng.permutation(20).astype(np.uint8).reshape(5, 4),)),
+    ),
+    misconceptions=(
+        Misconception(
+            id="one-scale-for-all",
+            specimen=one_scale_for_all,
+            says="You use one mean and one deviation for the whole table, so a feature in large units "
+            "drowns the others.",
+            next="Reduce over the samples only; expect one number per feature.",
+        ),
+        Misconception(
+            id="standardizes-samples",
+            specimen=each_sample_alone,
+            says="You scale each row by itself. Rows are samples here, and their features have different units.",
+            next="Let axis 0 disappear: mean and deviation then have shape (features,).",
+        ),
+        Misconception(
+            id="divides-by-zero",
+            specimen=divides_by_zero,
+            says="A feature that never changes has deviation 0, and 0 / 0 is NaN. One such column poisons "
+            "every later sum.",
+            next="Replace the zero deviations by 1 before dividing.",
+        ),
+        Misconception(
+            id="divides-by-n-minus-one",
+            specimen=sample_deviation,
+            says="You divide by n - 1 (ddof=1). Here the samples are the whole table, and the result must "
+            "have deviation exactly 1.",
+            next="Use NumPy's default, ddof=0. pandas has the other default, which is where the two part.",
+        ),
+        Misconception(
+            id="adds-an-epsilon",
+            specimen=adds_epsilon,
+            says="You add 1e-8 to every deviation. A feature measured in nanometres has a deviation of that "
+            "size, and comes out halved.",
+            next="Change only the deviations that are zero.",
+        ),
+    ),
+    hints=(
+        "Means of shape (features,) already line up with the last axis of x: no keepdims is needed for axis 0.",
+        "np.where(condition, a, b) chooses element by element, and broadcasts.",
+    ),
+    core=False,
+    level=2,
+    minutes=6,
+    source="https://scikit-learn.org/stable/modules/generated/sklearn.preprocessing.StandardScaler.html (read 2026-11)",
+)
+
+
+# -- silent-mse ------------------------------------------------------------------------------------------------
+
+
+def mean_squared_error(predictions, targets):
+    if predictions.size != targets.size:
+        raise ValueError(f"{predictions.size} predictions for {targets.size} targets")
+    return float(np.mean((predictions.ravel() - targets.ravel()) ** 2))
+
+
+def still_every_pair(predictions, targets):
+    difference = np.subtract(predictions, targets)
+    return float(np.square(difference).mean())
+
+
+def flattens_one_side(predictions, targets):
+    if predictions.size != targets.size:
+        raise ValueError("sizes differ")
+    return float(np.mean((predictions.squeeze() - targets) ** 2))
+
+
+def targets_become_a_column(predictions, targets):
+    if predictions.size != targets.size:
+        raise ValueError("sizes differ")
+    return float(np.mean((predictions - targets[:, None]) ** 2))
+
+
+def flattens_without_counting(predictions, targets):
+    return float(np.mean((predictions.ravel() - targets.ravel()) ** 2))
+
+
+def refuses_a_column(predictions, targets):
+    if predictions.shape != targets.shape:
+        raise ValueError(f"{predictions.shape} and {targets.shape}")
+    return float(np.mean((predictions - targets) ** 2))
+
+
+def keeps_the_diagonal(predictions, targets):
+    if predictions.size != targets.size:
+        raise ValueError("sizes differ")
+    table = predictions.reshape(-1, 1) - targets.reshape(1, -1)
+    return float(np.mean(np.diag(table) ** 2))
+
+
+def scores(n, predicted, wanted):
+    """Return a case's `make`: n predictions and n targets of these shapes."""
+    return lambda rng: (rng.normal(5, 2, n).reshape(predicted), rng.normal(5, 2, n).reshape(wanted))
+
+
+SILENT_MSE = Exercise(
+    id="broadcasting/silent-mse",
+    kind="debug",
+    task="Repair a mean squared error that compares every prediction with every target.",
+    names=("mean_squared_error",),
+    setup=SETUP,
+    reference=mean_squared_error,
+    cases=(
+        Case(
+            "perfect predictions 1, 2, 3 as a column",
+            lambda rng: (np.array([[1.0], [2.0], [3.0]]), np.array([1.0, 2.0, 3.0])),
+        ),
+        Case("predictions (5, 1), targets (5,)", scores(5, (5, 1), (5,))),
+        Case("predictions (5,), targets (5,)", scores(5, (5,), (5,))),
+        Case("predictions (4,), targets (4, 1)", scores(4, (4,), (4, 1))),
+        Case("predictions (4, 1), targets (4, 1)", scores(4, (4, 1), (4, 1))),
+        Case("a single sample", scores(1, (1, 1), (1,))),
+        Case(
+            "1 prediction for 5 targets",
+            lambda rng: (rng.normal(5, 2, (1, 1)), rng.normal(5, 2, 5)),
+            raises="ValueError",
+        ),
+        Case(
+            "4 predictions for 5 targets",
+            lambda rng: (rng.normal(5, 2, (4, 1)), rng.normal(5, 2, 5)),
+            raises="ValueError",
+        ),
+        Case("1,000 samples within 200,000 bytes", scores(1000, (1000, 1), (1000,))),
+    ),
+    probe=Probe("call", {"max_allocated": 200_000}),
+    misconceptions=(
+        Misconception(
+            id="one-for-all",
+            specimen=flattens_without_counting,
+            says="One prediction for five targets passes: a single element stretches without a word, and "
+            "the score looks plausible.",
+            next="Compare the two sizes first and raise ValueError when they differ.",
+        ),
+        Misconception(
+            id="still-every-pair",
+            specimen=still_every_pair,
+            says="A column against a vector still gives a square table: each prediction meets every target, "
+            "so perfect scores 4/3.",
+            next="Print (predictions - targets).shape inside your function.",
+        ),
+        Misconception(
+            id="flattens-one-side",
+            specimen=flattens_one_side,
+            says="You flatten the predictions only. When the targets are the column, the table of all pairs is back.",
+            next="Give both arrays the same one axis before you subtract.",
+        ),
+        Misconception(
+            id="always-adds-an-axis",
+            specimen=targets_become_a_column,
+            says="You turn the targets into a column whatever the predictions look like. For two plain "
+            "vectors that creates the very table.",
+            next="Bring both to one known shape, instead of repairing the one case you saw.",
+        ),
+        Misconception(
+            id="refuses-a-column",
+            specimen=refuses_a_column,
+            says="You refuse (n, 1) against (n,), which this contract calls the same n samples. Only a "
+            "different number of samples is an error.",
+            next="Compare sizes, not shapes, then flatten.",
+        ),
+        Misconception(
+            id="keeps-the-diagonal",
+            specimen=keeps_the_diagonal,
+            says="The right number, picked from the diagonal of a table of all pairs: a thousand samples "
+            "cost 8,000,000 bytes.",
+            next="Arrange that only matching samples meet; the table never needs to exist.",
+        ),
+    ),
+    hints=(
+        "Line (n, 1) and (n,) up from the right: what shape does their difference have?",
+        "Two guards are needed: the same number of samples, and the same single axis.",
+    ),
+    core=True,
+    level=2,
+    minutes=6,
+    source="https://github.com/pytorch/pytorch/pull/18349 (read 2026-11)",
+)
