@@ -3,6 +3,7 @@
 import ast
 import functools
 import importlib.util
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,7 @@ def answers_module(slug):
     path = Path(__file__).parent / "answers" / f"{slug}.py"
     spec = importlib.util.spec_from_file_location(f"answers_{slug}", path)
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where `inspect` looks for the source of a class
     spec.loader.exec_module(module)
     return module
 
