@@ -84,12 +84,17 @@ class Lab:
         from labsupport.probing import Subject
 
         if objects:
-            namespace = dict(zip(exercise.names, objects, strict=False))
+            if len(objects) != len(exercise.names):
+                raise LabError(
+                    f"{exercise.short_id!r} is answered by {len(exercise.names)} object(s), {len(objects)} were passed",
+                    next_step=f"pass {', '.join(exercise.names)}, or only the exercise's name",
+                )
+            namespace = dict(zip(exercise.names, objects, strict=True))
         if problem := _problem_with(exercise, namespace):
             return problem
         main = namespace[exercise.names[0]]
         source = None if exercise.kind == "prediction" else answering.live_source(main)
-        subject = Subject(exercise.names, namespace, source)
+        subject = Subject(exercise.names, namespace, source, exercise.setup)
         return verdict_on(exercise, subject, untouched=_is_stub(exercise, source))
 
     def _after(self, exercise, verdict):

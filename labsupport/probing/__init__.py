@@ -27,11 +27,13 @@ class Subject:
         names: the names the exercise declares; the first is the one that is called.
         namespace: where they are looked up.
         source: the answer's source text, or None when it cannot be had.
+        setup: the lines the exercise lets it rely on; a probe that starts a process of its own runs setup + source.
     """
 
     names: tuple[str, ...]
     namespace: Mapping
     source: str | None = None
+    setup: str = ""
 
 
 def observe(probe: Probe, subject: Subject, inputs: tuple, limits: Limits) -> Observation:
