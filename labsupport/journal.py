@@ -27,7 +27,8 @@ class Journal:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with open(self.path, "ab+", buffering=0) as file:
-                # A line torn by a crash has no end: ours must not become its tail.
+                # A line torn by a crash has no end: ours must not become its tail. Seeing another kernel's line
+                # half-way costs an empty line, nothing more.
                 with contextlib.suppress(OSError):
                     file.seek(-1, os.SEEK_END)
                     line = line if file.read(1) == b"\n" else b"\n" + line
