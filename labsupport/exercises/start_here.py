@@ -63,13 +63,11 @@ PREDICT_BATCHES = Exercise(
             next="The last batch is shorter than the others. It still counts as one.",
         ),
     ),
-    hints=(
-        "Divide, then look at the rest. A slice that runs past the end is no error: it returns what is there.",
-    ),
+    hints=("Divide, then look at the rest. A slice that runs past the end is no error: it returns what is there.",),
     core=True,
     level=1,
     minutes=1,
-    source="https://numpy.org/doc/stable/user/basics.indexing.html#slicing-and-striding (read 2026-11)",
+    source="https://docs.python.org/3/library/stdtypes.html, Common Sequence Operations, on s[i:j] (read 2026-11)",
     setup="import numpy as np",
     drill=Drill(_fresh_batches, _ask_batches),
 )
@@ -163,7 +161,7 @@ RETURN_SHAPE = Exercise(
     core=True,
     level=1,
     minutes=2,
-    source="https://numpy.org/doc/stable/reference/generated/numpy.ndarray.shape.html (read 2026-11)",
+    source="https://numpy.org/doc/stable/reference/generated/numpy.ndarray.shape.html (docstring, read 2026-11)",
     setup="import numpy as np",
 )
 
@@ -259,7 +257,7 @@ MEND_BATCHES = Exercise(
     core=True,
     level=1,
     minutes=3,
-    source="https://docs.pytorch.org/docs/2.13/data.html, drop_last of DataLoader (read 2026-11)",
+    source="https://docs.pytorch.org/docs/stable/data.html, drop_last of DataLoader (docstring, 2.13.0, read 2026-11)",
     setup="import numpy as np",
 )
 

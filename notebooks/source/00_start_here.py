@@ -139,7 +139,7 @@ lab.drill("predict-batches", ...)
 
 # %% [markdown]
 # ## What is recorded
-# Each check, hint, solution and drill adds one line to `work/.lab/journal.jsonl`, on this machine: when, which
+# Each check, hint, solution and drill answer adds a line to `work/.lab/journal.jsonl`, on this machine: when, which
 # exercise, what came out. Your code is not in it, and nothing is sent anywhere. Progress is counted from that file.
 
 # %%
@@ -153,7 +153,7 @@ progress()
 # `drop_last=True`; then every step has the same shape and, when samples are shuffled, each epoch leaves out others.
 # Its `BatchSampler` counts `(len(self.sampler) + self.batch_size - 1) // self.batch_size`: a division that rounds up.
 #
-# Sources: [torch.utils.data](https://docs.pytorch.org/docs/2.13/data.html), for `drop_last`; `BatchSampler.__len__`
-# in the source of PyTorch 2.13.0, for the count (both read 2026-11). Where the digits come from: `data/README.md`.
+# Sources: PyTorch 2.13.0, the [documentation of `DataLoader`](https://docs.pytorch.org/docs/stable/data.html), for
+# `drop_last`, and the source of `BatchSampler.__len__`, for the count (read 2026-11). The digits: `data/README.md`.
 #
 # Next: [strides](05_strides.ipynb), or back to the [overview](home.ipynb).
