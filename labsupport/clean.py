@@ -147,7 +147,7 @@ def run_in_child(taken):
     """Yield a verdict per `Taken`; a hang or a death costs only the exercise that caused it."""
     waiting = list(taken)
     while waiting:
-        for verdict in _one_child(waiting):
+        for verdict in _one_child(tuple(waiting)):
             waiting.pop(0)
             yield verdict
 
