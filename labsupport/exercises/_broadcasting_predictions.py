@@ -136,12 +136,13 @@ STACKED_LAST = PAIR + "np.stack([a, b], axis=-1).shape"
 FILLED = "np.full(3, 7).dtype.name"
 JOINED = "np.concatenate([np.ones(3, np.float32), np.arange(3)]).dtype.name"
 SCALED = "(np.ones(3, np.float32) * np.sqrt(2)).dtype.name"
+WRAPPED = "(np.array([250, 10], dtype=np.uint8) + 10).tolist()"
 
 JOIN_AXES = Exercise(
     id="broadcasting/join-axes",
     kind="prediction",
-    task="Predict the shapes of joined arrays and the dtypes NumPy chooses.",
-    names=("concatenated", "stacked", "stacked_last", "filled_dtype", "joined_dtype", "scaled_dtype"),
+    task="Predict the shapes of joined arrays, the dtypes NumPy chooses, and what a byte does at its end.",
+    names=("concatenated", "stacked", "stacked_last", "filled_dtype", "joined_dtype", "scaled_dtype", "two_pixels"),
     probe=Probe("literal"),
     reference=outcome_of,
     cases=(
@@ -151,6 +152,7 @@ JOIN_AXES = Exercise(
         asks(FILLED, FILLED),
         asks(JOINED, JOINED),
         asks(SCALED, SCALED),
+        asks("np.array([250, 10], dtype=np.uint8) + 10", WRAPPED),
     ),
     misconceptions=(
         Misconception(
@@ -196,6 +198,18 @@ JOIN_AXES = Exercise(
             specimen=believes({SCALED: "float32"}),
             says="np.sqrt(2) is a NumPy float64, and since NumPy 2 its dtype counts. Only Python's own numbers adapt.",
             next="Compare with 2**0.5, and with np.float32(2) under the root.",
+        ),
+        Misconception(
+            id="bytes-grow",
+            specimen=believes({WRAPPED: (260, 20)}),
+            says="You let 250 + 10 become 260. A Python number adapts to the array: the result is uint8, up to 255.",
+            next="What follows 255 when only eight bits are kept?",
+        ),
+        Misconception(
+            id="bytes-saturate",
+            specimen=believes({WRAPPED: (255, 20)}),
+            says="You let the sum stop at 255, as some image libraries do. NumPy keeps the lowest eight bits instead.",
+            next="Take the sum modulo 256.",
         ),
     ),
     hints=(
