@@ -11,6 +11,7 @@ import importlib.util
 import os
 import sys
 
+import labsupport
 from labsupport.errors import LabError, UsageError
 
 __all__ = ["COMMANDS", "main"]
@@ -65,7 +66,7 @@ def _dispatch(argv):
         print(_overview())
         return 0
     if argv[0] in ("-V", "--version"):
-        print(f"lab {_version()}")
+        print(f"lab {labsupport.__version__}")
         return 0
     if argv[0] == "help":
         return _dispatch([*argv[1:2], "--help"])
@@ -106,15 +107,6 @@ def _overview():
 
 def _help_of(name):
     return next(group[name] for group in COMMANDS.values() if name in group)
-
-
-def _version():
-    from importlib import metadata
-
-    try:
-        return metadata.version("ml-engineering-lab")
-    except metadata.PackageNotFoundError:
-        return "(not installed)"
 
 
 def _never_fail_on_a_character():

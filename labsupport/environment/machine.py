@@ -55,7 +55,7 @@ def _linux(machine, libc, _):
     if _numbers(version) < _GLIBC:
         return (
             f"it needs glibc 2.28 or newer; this is {version}",
-            "use a newer system (Debian 10, Ubuntu 18.10, RHEL 8 on)",
+            "use a newer system (Debian 10, Ubuntu 20.04, RHEL 8 on)",
         )
     return None, None
 

@@ -1,0 +1,71 @@
+"""lab start: copy the lessons to the workspace and open JupyterLab on them."""
+
+import os
+import sys
+
+from labsupport.errors import UsageError
+from labsupport.places import workspace
+
+__all__ = ["add_arguments", "run"]
+
+_PORT = 8888
+
+
+def add_arguments(parser):
+    """Declare LESSON, --no-browser and --port."""
+    parser.add_argument(
+        "lesson", nargs="?", metavar="LESSON", help="open this lesson (number or name), not the home page"
+    )
+    parser.add_argument("--no-browser", action="store_true", help="only print the address")
+    parser.add_argument("--port", type=int, default=_PORT, metavar="N", help=f"first port to try (default {_PORT})")
+    parser.epilog = "On the first call: --torch cpu|cuda|auto chooses the build of PyTorch that is installed."
+
+
+def run(args):
+    """Return 0 once the learner has ended the server; in a JupyterHub, once the workspace is ready."""
+    if not 0 <= args.port <= 65535:
+        raise UsageError(f"there is no port {args.port}", next_step=f"lab start --port {_PORT}")
+    page = _prepare(args.lesson)
+    if os.environ.get("JUPYTERHUB_API_TOKEN") or os.environ.get("JUPYTERHUB_SERVICE_PREFIX"):
+        return _in_a_hub(page)
+
+    from labsupport.server import serve
+
+    serve(
+        workspace(),
+        page.relative_to(workspace()),
+        port=args.port,
+        open_browser=not args.no_browser and not os.environ.get("SSH_CONNECTION"),
+        announce=lambda url, port: _announce(url, port, args.port),
+    )
+    print(f"\nStopped. Your work is in {workspace()}.")
+    return 0
+
+
+def _prepare(lesson):
+    """Return the notebook to open, after copying the lessons that are not in the workspace yet."""
+    from labsupport import workspace as copies
+    from labsupport.catalog import find_lesson
+
+    slug = find_lesson(lesson).slug if lesson else "home"  # an unknown lesson is told before anything is written
+    copies.start_all()
+    return copies.start(slug)
+
+
+def _announce(url, port, wanted):
+    if wanted not in (0, port):
+        print(f"Port {wanted} is in use, so the course takes {port}.")
+    print(f"The course is open at\n\n  {url}\n")
+    if os.environ.get("SSH_CONNECTION"):
+        print(
+            f"This is a remote machine: on your own run  ssh -L {port}:127.0.0.1:{port} HOST  and open the address there."
+        )
+    print(f"Your copies of the lessons are in {workspace()}. Ctrl-C here ends the course.", flush=True)
+
+
+def _in_a_hub(page):
+    print(f"The lessons are ready in {workspace()}.")
+    print(f"This is a JupyterHub: open {page.name} there in the file browser on the left.")
+    if os.environ.get("VIRTUAL_ENV") or sys.prefix != sys.base_prefix:
+        print(f"Its notebooks need the course's packages in the hub's own Python; here they are in {sys.prefix}.")
+    return 0
