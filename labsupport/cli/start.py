@@ -1,6 +1,7 @@
 """lab start: copy the lessons to the workspace and open JupyterLab on them."""
 
 import os
+import platform
 import sys
 
 from labsupport.errors import UsageError
@@ -35,7 +36,7 @@ def run(args):
         workspace(),
         page.relative_to(workspace()),
         port=args.port,
-        open_browser=not args.no_browser and not os.environ.get("SSH_CONNECTION"),
+        open_browser=not args.no_browser and not _on_a_remote_machine(),
         announce=lambda url, port: _announce(url, port, args.port),
     )
     print(f"\nStopped. Your work is in {workspace()}.")
@@ -56,11 +57,15 @@ def _announce(url, port, wanted):
     if wanted not in (0, port):
         print(f"Port {wanted} is in use, so the course takes {port}.")
     print(f"The course is open at\n\n  {url}\n")
-    if os.environ.get("SSH_CONNECTION"):
-        print(
-            f"This is a remote machine: on your own run  ssh -L {port}:127.0.0.1:{port} HOST  and open the address there."
-        )
+    if _on_a_remote_machine():
+        print("This machine is remote: on your own run the next line, then open the address there.")
+        print(f"  ssh -N -L {port}:127.0.0.1:{port} {platform.node()}")
     print(f"Your copies of the lessons are in {workspace()}. Ctrl-C here ends the course.", flush=True)
+
+
+def _on_a_remote_machine():
+    """Reached by SSH, and nothing set (as editors do) to open an address at the other end."""
+    return bool(os.environ.get("SSH_CONNECTION")) and not os.environ.get("BROWSER")
 
 
 def _in_a_hub(page):
