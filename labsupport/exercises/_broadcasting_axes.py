@@ -125,6 +125,11 @@ def adds_epsilon(x):
     return (x - x.mean(axis=0)) / (x.std(axis=0) + 1e-8)
 
 
+def divides_by_variance(x):
+    spread = x.var(axis=0)
+    return (x - x.mean(axis=0)) / np.where(spread > 0, spread, 1)
+
+
 def with_constant_column(rng):
     x = rng.normal(50, 10, (6, 3))
     x[:, 1] = 7.0
@@ -171,6 +176,13 @@ STANDARDIZE = Exercise(
             says="You divide by n - 1 (ddof=1). Here the samples are the whole table, and the result must "
             "have deviation exactly 1.",
             next="Use NumPy's default, ddof=0. pandas has the other default, which is where the two part.",
+        ),
+        Misconception(
+            id="divides-by-variance",
+            specimen=divides_by_variance,
+            says="You divide by the variance, which is in squared units. The result then has deviation 1 only "
+            "where it had it before.",
+            next="The root of the variance has the unit of the feature.",
         ),
         Misconception(
             id="adds-an-epsilon",
@@ -287,7 +299,7 @@ SILENT_MSE = Exercise(
         Misconception(
             id="flattens-one-side",
             specimen=flattens_one_side,
-            says="You flatten the predictions only. When the targets are the column, the table of all pairs is back.",
+            says="You change the shape of the predictions only. When the targets are the column, all pairs are back.",
             next="Give both arrays the same one axis before you subtract.",
         ),
         Misconception(
@@ -307,8 +319,7 @@ SILENT_MSE = Exercise(
         Misconception(
             id="keeps-the-diagonal",
             specimen=keeps_the_diagonal,
-            says="The right number, picked from the diagonal of a table of all pairs: a thousand samples "
-            "cost 8,000,000 bytes.",
+            says="You pick the diagonal out of a table of all pairs: a thousand samples cost 8,000,000 bytes.",
             next="Arrange that only matching samples meet; the table never needs to exist.",
         ),
     ),

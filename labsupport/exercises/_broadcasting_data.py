@@ -107,6 +107,12 @@ def counts_classes_itself(labels, n_classes):
     return (labels[:, np.newaxis] == np.arange(labels.max() + 1)).astype(np.float32)
 
 
+def writes_whole_columns(labels, n_classes):
+    result = np.zeros((len(labels), n_classes), dtype=np.float32)
+    result[:, labels] = 1
+    return result
+
+
 def stacks_the_rows(labels, n_classes):
     return np.array([np.arange(n_classes) == label for label in labels], dtype=np.float32)
 
@@ -133,7 +139,7 @@ ONE_HOT = Exercise(
         Misconception(
             id="fills-in-a-loop",
             specimen=fills_in_a_loop,
-            says="Right values, but Python writes them one by one: 100 labels, more than 100 turns.",
+            says="Python writes the ones one by one: 100 labels, 100 turns of a loop.",
             next="Compare a column of labels with a row of classes; one comparison does all pairs.",
         ),
         Misconception(
@@ -148,6 +154,13 @@ ONE_HOT = Exercise(
             says="You take the number of classes from the largest label seen. A batch without the last "
             "class gets too few columns.",
             next="Use n_classes: the number of columns must not depend on the batch.",
+        ),
+        Misconception(
+            id="writes-whole-columns",
+            specimen=writes_whole_columns,
+            says="result[:, labels] writes every row of those columns. A colon means all rows, not the row that "
+            "belongs to the label.",
+            next="Compare instead of writing, or name the row of each label too.",
         ),
         Misconception(
             id="stacks-the-rows",
@@ -188,6 +201,12 @@ def normalize_images(images, channel_axis):
 def channels_always_first(images, channel_axis):
     mean = images.mean(axis=(0, 2, 3), keepdims=True)
     spread = images.std(axis=(0, 2, 3), keepdims=True)
+    return ((images - mean) / spread).astype(np.float32)
+
+
+def channels_always_last(images, channel_axis):
+    mean = images.mean(axis=(0, 1, 2), keepdims=True)
+    spread = images.std(axis=(0, 1, 2), keepdims=True)
     return ((images - mean) / spread).astype(np.float32)
 
 
@@ -258,6 +277,13 @@ IMAGE_NORMALIZE = Exercise(
             next="Build the tuple of axes from channel_axis: all but that one.",
         ),
         Misconception(
+            id="channels-always-last",
+            specimen=channels_always_last,
+            says="You reduce over axes 0, 1 and 2 whatever you are told. With channels first that gives every "
+            "picture column its own mean.",
+            next="Build the tuple of axes from channel_axis: all but that one.",
+        ),
+        Misconception(
             id="every-image-alone",
             specimen=every_image_alone,
             says="Each picture gets its own mean, so a dark and a bright picture become equally bright.",
@@ -292,7 +318,7 @@ IMAGE_NORMALIZE = Exercise(
         Misconception(
             id="leaves-float64",
             specimen=leaves_float64,
-            says="The values are right, but float64: twice the bytes of what a network reads.",
+            says="You return float64: right in value, and twice the bytes a network is fed with.",
             next="Convert the result to float32 at the end.",
         ),
     ),

@@ -65,7 +65,7 @@ def nearly_equal_points(rng):
 PAIRWISE_DISTANCE = Exercise(
     id="broadcasting/pairwise-distance",
     kind="budget",
-    task="Return all Euclidean distances between two sets of points within 2,000,000 bytes and 200 lines run.",
+    task="Return all Euclidean distances between two sets of points within 1,000,000 bytes and 200 lines run.",
     names=("pairwise_distance",),
     setup=SETUP,
     reference=pairwise_distance,
@@ -74,16 +74,16 @@ PAIRWISE_DISTANCE = Exercise(
         Case("points a rounding error apart", nearly_equal_points),
         Case("3 points against 3, five features", lambda rng: (points(rng, 3, 5), points(rng, 3, 5))),
         Case("no points against 2", lambda rng: (np.zeros((0, 3)), points(rng, 2, 3))),
-        Case("400 points against 100, 64 features", lambda rng: (points(rng, 400, 64) % 97, points(rng, 100, 64) % 89)),
+        Case("300 points against 60, 32 features", lambda rng: (points(rng, 300, 32) % 97, points(rng, 60, 32) % 89)),
     ),
-    probe=Probe("call", {"max_allocated": 2_000_000, "max_steps": 200}),
+    probe=Probe("call", {"max_allocated": 1_000_000, "max_steps": 200}),
     limits=Limits(call_s=10),
     misconceptions=(
         Misconception(
             id="builds-every-difference",
             specimen=builds_every_difference,
-            says="Right values, but a table of differences with one more axis, (400, 100, 64), is built "
-            "first: 64 times the result.",
+            says="A table of all differences with one more axis, (300, 60, 32), is built first: 32 times the "
+            "size of the result.",
             next="Multiply |a - b|² out; a matrix product then does the third axis without storing it.",
         ),
         Misconception(
@@ -109,7 +109,7 @@ PAIRWISE_DISTANCE = Exercise(
         Misconception(
             id="loops-over-points",
             specimen=loops_over_points,
-            says="Memory stays small, but Python runs once for every point: 400 points, 400 turns.",
+            says="Memory stays small, but Python runs once for every point: 300 points, 300 turns.",
             next="Work on whole arrays, or on blocks of points large enough that few turns remain.",
         ),
         Misconception(

@@ -195,6 +195,27 @@ def against_the_first_only(*shapes):
     return tuple(result)
 
 
+def stops_at_the_shortest(*shapes):
+    result = []
+    for sizes in zip(*(shape[::-1] for shape in shapes)):
+        stretched = set(sizes) - {1}
+        if len(stretched) > 1:
+            raise ValueError(f"sizes {sizes}")
+        result.append(stretched.pop() if stretched else 1)
+    return tuple(result[::-1])
+
+
+def leaves_the_result_reversed(*shapes):
+    n_axes = max((len(shape) for shape in shapes), default=0)
+    result = []
+    for axis in range(1, n_axes + 1):
+        sizes = {shape[-axis] for shape in shapes if len(shape) >= axis} - {1}
+        if len(sizes) > 1:
+            raise ValueError(f"axis {-axis} has sizes {sorted(sizes)}")
+        result.append(sizes.pop() if sizes else 1)
+    return tuple(result)
+
+
 def returns_none(*shapes):
     n_axes = max((len(shape) for shape in shapes), default=0)
     result = []
@@ -258,6 +279,20 @@ RESULT_SHAPE = Exercise(
             says="You compare every shape with the first one. Where the first has a 1, the others never "
             "meet each other.",
             next="Compare with the result built so far, or collect all sizes of an axis before judging.",
+        ),
+        Misconception(
+            id="stops-at-the-shortest",
+            specimen=stops_at_the_shortest,
+            says="Your result is as short as the shortest shape: zip stops there, and the remaining axes on the "
+            "left are lost.",
+            next="Go on as long as any shape has an axis left; a missing size counts as 1.",
+        ),
+        Misconception(
+            id="leaves-the-result-reversed",
+            specimen=leaves_the_result_reversed,
+            says="The sizes are right, but in reverse: you collected them from the right and returned them in "
+            "that order.",
+            next="Turn the list around before you return it.",
         ),
         Misconception(
             id="returns-instead-of-raising",

@@ -252,7 +252,7 @@ used, distances.nbytes, gigabytes
 # ### Your turn: `pairwise_distance` (core)
 # - **in**: `a`, (m, features), and `b`, (n, features), float64
 # - **out**: the Euclidean distance from every row of `a` to every row of `b`, (m, n)
-# - **done when** 400 against 100 points with 64 features take at most 2,000,000 bytes and 200 lines run, and nearly
+# - **done when** 300 against 60 points with 32 features take at most 1,000,000 bytes and 200 lines run, and nearly
 #   equal points give no NaN
 
 
