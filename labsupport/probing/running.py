@@ -129,7 +129,8 @@ def count_steps(function, args):
     before = sys.gettrace()
     sys.settrace(trace)
     try:
-        with contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()):
+        with contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             function(*args)
     finally:
         sys.settrace(before)
