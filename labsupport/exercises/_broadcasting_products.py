@@ -65,7 +65,7 @@ def nearly_equal_points(rng):
 PAIRWISE_DISTANCE = Exercise(
     id="broadcasting/pairwise-distance",
     kind="budget",
-    task="Return all Euclidean distances between two sets of points within 1,000,000 bytes and 200 lines run.",
+    task="Return all Euclidean distances between two sets of points within 2,000,000 bytes and 200 lines run.",
     names=("pairwise_distance",),
     setup=SETUP,
     reference=pairwise_distance,
@@ -76,7 +76,7 @@ PAIRWISE_DISTANCE = Exercise(
         Case("no points against 2", lambda rng: (np.zeros((0, 3)), points(rng, 2, 3))),
         Case("300 points against 60, 32 features", lambda rng: (points(rng, 300, 32) % 97, points(rng, 60, 32) % 89)),
     ),
-    probe=Probe("call", {"max_allocated": 1_000_000, "max_steps": 200}),
+    probe=Probe("call", {"max_allocated": 2_000_000, "max_steps": 200}),
     limits=Limits(call_s=10),
     misconceptions=(
         Misconception(

@@ -15,6 +15,7 @@ from labsupport import lesson
 lab = lesson("broadcasting")
 photo = lab.data("china").astype(np.float64)  # (row, column, colour), brightness 0 to 255
 digits = lab.data("digits").reshape(-1, 64).astype(np.float64)  # (image, pixel), ink 0 to 16
+labels = lab.data("digit_labels").astype(np.float64)  # (image,), the digit written
 
 # %% [markdown]
 # ## Part 1. The rule
@@ -135,6 +136,9 @@ print(f"largest mean left in a row: {abs(flat.mean(axis=1)).max():.1f} levels; w
 # and from the right it meets the columns. On the whole picture, 660 rows by 550 columns, the same line raises an
 # error. Square data hide it.
 #
+# Two ways out: put the axis back with `np.newaxis`, or never let it go. Reductions take `keepdims=True`, which leaves it in
+# place with size 1.
+#
 # ### Your turn: `center_rows` (core)
 # - **in**: `x`, (rows, columns), whole numbers or floats
 # - **out**: a new array, (rows, columns): each row minus its own mean
@@ -178,36 +182,35 @@ lab.check("standardize")
 
 # %%
 x = np.hstack([digits[:400] / 16, np.ones((400, 1))])  # (image, pixel and a constant)
-labels = lab.data("digit_labels")[:400].astype(np.float64)  # (image,)
 
 
-def train(targets):
-    """Fit by gradient descent, print the loss on the way, return the predictions, (image, 1)."""
+def train(targets):  # prints the loss on the way, returns the predictions, (image, 1)
     weights = np.random.default_rng(0).normal(0, 0.5, (65, 1))
     for step in range(301):
         difference = x @ weights - targets
-        weights -= 0.06 * x.T @ difference.mean(axis=1, keepdims=True) / len(x)
+        gradient = 2 * x.T @ difference.mean(axis=1, keepdims=True) / len(x)  # of the loss printed below
+        weights -= 0.03 * gradient
         if step % 100 == 0:
             print(f"step {step:3}   loss {(difference**2).mean():5.2f}")
     return x @ weights
 
 
-predictions = train(labels)
+predictions = train(labels[:400])
 
 # %% [markdown]
 # No error, no warning, and a loss that falls and flattens out: the curve one shows in a meeting. Now ask the model.
 # How far do its answers spread, and how far do the labels?
 
 # %%
-print(f"spread of the predictions {predictions.std():.2f}, of the labels {labels.std():.2f}")
-print("predictions - labels has shape", (predictions - labels).shape)
+print(f"spread of the predictions {predictions.std():.2f}, of the labels {labels[:400].std():.2f}")
+print("predictions - labels has shape", (predictions - labels[:400]).shape)
 
 # %% [markdown]
 # It gives nearly the same answer to every image. Predictions (400, 1) minus labels (400,) is a square table: every
 # prediction against every label. The best reply to all labels at once is their mean, and descent found it.
 #
 # ### Mend: `mean_squared_error` (core)
-# Perfect predictions of 1, 2, 3 score 4/3 here instead of 0.
+# With the function below, perfect predictions of 1, 2, 3 score 4/3 instead of 0.
 #
 # - **in**: `predictions` and `targets`, floats, each (n,) or (n, 1)
 # - **out**: the mean of the n squared differences, a float
@@ -226,7 +229,7 @@ def mean_squared_error(predictions, targets):
 lab.check("silent-mse")
 
 # %%
-predictions = train(labels[:, np.newaxis])  # the same loop, the same start; the labels as a column
+predictions = train(labels[:400, np.newaxis])  # the same loop, the same start; the labels as a column
 print(f"spread of the predictions {predictions.std():.2f}")
 
 # %% [markdown]
@@ -242,7 +245,7 @@ few = digits[:200]
 with lab.peak_memory() as used:
     distances = np.sqrt(((few[:, np.newaxis] - few) ** 2).sum(axis=-1))  # (200, 200, 64), then (200, 200)
 gigabytes = 10_000**2 * 128 * 8 / 1e9  # the differences between 10,000 vectors of 128 float64
-used, distances.nbytes, gigabytes
+used, distances.nbytes, gigabytes  # at the peak; in the result; for the larger set
 
 # %% [markdown]
 # The result is small. The axis that is summed away is what costs: it is stored for every pair first, and for ten
@@ -252,7 +255,7 @@ used, distances.nbytes, gigabytes
 # ### Your turn: `pairwise_distance` (core)
 # - **in**: `a`, (m, features), and `b`, (n, features), float64
 # - **out**: the Euclidean distance from every row of `a` to every row of `b`, (m, n)
-# - **done when** 300 against 60 points with 32 features take at most 1,000,000 bytes and 200 lines run, and nearly
+# - **done when** 300 against 60 points with 32 features take at most 2,000,000 bytes and 200 lines run, and nearly
 #   equal points give no NaN
 
 
@@ -315,7 +318,7 @@ lab.check("keep-features")
 #
 # - **in**: `labels`, (n,), whole numbers from 0 to `n_classes` - 1
 # - **out**: (n, n_classes), float32: 1 where the column is the row's label, else 0
-# - **done when** it runs at most 30 lines for 100 labels, and no labels give (0, n_classes)
+# - **done when** no loop runs over the labels (at most 30 lines for 100 of them), and no labels give (0, n_classes)
 
 
 # %%
@@ -329,7 +332,7 @@ def one_hot(labels, n_classes):
 lab.check("one-hot")
 
 # %% [markdown]
-# ### Predict: joining and choosing
+# ### Predict: joined shapes, chosen dtypes
 # `a` and `b` are both `np.zeros((3, 4))`: write three shapes. Then write three dtypes by name, such as `"int64"`, and
 # two values as a list.
 
@@ -348,8 +351,8 @@ lab.check("join-axes")
 
 # %% [markdown]
 # ### Your turn: `normalize_images`
-# Two libraries, two layouts: NHWC keeps the colours last, NCHW puts them right after the batch. One function can
-# serve both, if the statistics keep their axes.
+# Some libraries keep the colours last (NHWC), others right after the batch (NCHW). One function serves both, if its statistics
+# keep their axes.
 #
 # - **in**: `images`, four axes, uint8; `channel_axis`, 1 or 3 or -1; no channel is constant
 # - **out**: the same shape, float32: each channel with mean 0 and deviation 1, over all pictures and pixels
@@ -368,8 +371,8 @@ lab.check("image-normalize")
 
 # %% [markdown]
 # ### Predict: the edges of the rule
-# Write the shape of `v` and of `table` after `+=`, and of two sums, or `"error"`. Empty arrays are not exotic: a
-# filter that keeps nothing makes one.
+# Write the shape of `v` and of `table` after `+=`, and of two sums, or `"error"`. Empty arrays are not exotic: a filter
+# that keeps nothing makes one, and its mean is NaN, not an error.
 
 # %%
 # exercise: broadcasting/predict-edges
@@ -407,5 +410,5 @@ lab.check("predict-edges")
 # Put two arrays of yours in place of these, or only their shapes, before your next expensive line.
 
 # %%
-mine, other = photo, mean
+mine, other = photo, mean  # or shapes: (64, 1, 128), (32, 128)
 lab.show("broadcasting", mine, other)
