@@ -1,0 +1,76 @@
+"""Numbers and shapes in words; `assets/common.js` says the same words in the browser."""
+
+from math import floor
+
+__all__ = [
+    "brackets",
+    "byte_text",
+    "clip_label",
+    "count",
+    "join_words",
+    "number",
+    "shape_text",
+    "tuple_text",
+    "value_label",
+]
+
+
+_UNITS = ((10**9, "GB"), (10**12, "TB"), (10**15, "PB"), (10**18, "EB"))
+
+
+def number(n):
+    """Return an integer as text: a true minus sign, commas from 10,000."""
+    digits = f"{abs(n):,}" if abs(n) >= 10_000 else str(abs(n))
+    return f"−{digits}" if n < 0 else digits
+
+
+def count(n, noun, plural=None):
+    """Return "1 byte", "2 bytes"."""
+    return f"{number(n)} {noun if n == 1 else plural or noun + 's'}"
+
+
+def byte_text(n):
+    """Return an amount of memory: exact below 10⁹ bytes, then in GB, TB, PB or EB with one decimal."""
+    if n < 1_000_000_000:
+        return count(n, "byte")
+    unit, name = next(((u, name) for u, name in _UNITS if n < 1000 * u), _UNITS[-1])
+    tenths = floor(n / (unit / 10) + 0.5)
+    return f"{number(tenths // 10)}.{tenths % 10} {name}"
+
+
+def join_words(words):
+    """Return "a", "a and b" or "a, b and c"."""
+    words = list(words)
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def tuple_text(values):
+    """Return a tuple as Python writes it: "(3,)", "(3, 4)", "()"."""
+    values = [str(v) for v in values]
+    return f"({values[0]},)" if len(values) == 1 else f"({', '.join(values)})"
+
+
+def brackets(index):
+    """Return an index as it is written behind a name: "[1, 2]"; "[()]" for no axis."""
+    return f"[{', '.join(str(i) for i in index)}]" if index else "[()]"
+
+
+def shape_text(shape):
+    """Return "3 × 4"; "no axes" for a single number."""
+    return " × ".join(number(n) for n in shape) if shape else "no axes"
+
+
+def clip_label(text, limit=9):
+    """Return `text`, cut to `limit` characters with an ellipsis."""
+    text = str(text)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def value_label(value):
+    """Return a short text for one element, at most 9 characters."""
+    value = value.item() if hasattr(value, "item") and not isinstance(value, (bytes, str)) else value
+    if isinstance(value, bool) or not isinstance(value, (int, float, complex)):
+        return clip_label(value)
+    if isinstance(value, int):
+        return str(value) if len(str(value)) <= 8 else f"{value:.2e}"
+    return clip_label(f"{value:.4g}" if isinstance(value, float) else f"{value:.2g}")
