@@ -6,7 +6,7 @@ import weakref
 import numpy as np
 
 from labsupport.course import Observation
-from labsupport.probing.plain import fresh, identical, plain
+from labsupport.probing.plain import Opaque, fresh, identical, plain
 from labsupport.probing.running import attempt, count_steps, peak_bytes
 from labsupport.probing.vocabulary import words_used
 
@@ -33,10 +33,10 @@ def run(subject, inputs, options, limits):
         return Observation(raised=raised, over=over, notes=notes)
     value = plain(result)
     facts = {"inputs changed": tuple(i for i, (a, b) in enumerate(zip(plain(args), before, strict=True)) if not identical(a, b))}
+    if "view_of" in options and not isinstance(value, Opaque):
+        facts["layout"] = _layout(result, args[options["view_of"]])
     if options.get("writeable"):
         facts["writeable"] = bool(result.flags.writeable) if isinstance(result, np.ndarray) else None
-    if "view_of" in options:
-        facts["layout"] = _layout(result, args[options["view_of"]])
     del result
     more_facts, more_notes = measure(subject, lambda: fresh(inputs), function, options)
     return Observation(value=value, facts=facts | more_facts, notes=notes | more_notes)

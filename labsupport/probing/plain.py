@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from labsupport.probing.bounds import unreadable
+
 __all__ = ["Opaque", "fresh", "identical", "plain", "plain_literal"]
 
 _SCALARS = (bool, int, float, complex, str, bytes)
@@ -27,13 +29,14 @@ def plain(value, depth=0):
     """Return a deep copy of `value` as plain data.
 
     None, bool, int, float, complex, str, bytes, list, tuple, dict, ndarray and NumPy scalars of exactly
-    these types are copied; everything else, subclasses included, becomes an `Opaque`.
+    these types are copied; everything else, subclasses and views that must not be read included, becomes an `Opaque`.
     """
     kind = type(value)
     if value is None or kind in _SCALARS:
         return value
     if kind is np.ndarray:
-        return value.copy() if value.dtype != object else Opaque("ndarray of objects")
+        problem = "ndarray of objects" if value.dtype == object else unreadable(value)
+        return Opaque(problem) if problem else value.copy()
     if isinstance(value, np.generic) and kind.__module__ == "numpy":
         return value.copy()
     if depth > _MAX_DEPTH:
