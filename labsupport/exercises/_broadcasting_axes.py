@@ -218,14 +218,10 @@ def still_every_pair(predictions, targets):
 
 
 def flattens_one_side(predictions, targets):
-    if predictions.size != targets.size:
-        raise ValueError("sizes differ")
     return float(np.mean((predictions.squeeze() - targets) ** 2))
 
 
 def targets_become_a_column(predictions, targets):
-    if predictions.size != targets.size:
-        raise ValueError("sizes differ")
     return float(np.mean((predictions - targets[:, None]) ** 2))
 
 
@@ -240,8 +236,6 @@ def refuses_a_column(predictions, targets):
 
 
 def keeps_the_diagonal(predictions, targets):
-    if predictions.size != targets.size:
-        raise ValueError("sizes differ")
     table = predictions.reshape(-1, 1) - targets.reshape(1, -1)
     return float(np.mean(np.diag(table) ** 2))
 
@@ -289,18 +283,19 @@ SILENT_MSE = Exercise(
             "the score looks plausible.",
             next="Compare the two sizes first and raise ValueError when they differ.",
         ),
+        # Before the next one, which it equals wherever it is wrong.
+        Misconception(
+            id="flattens-one-side",
+            specimen=flattens_one_side,
+            says="You change the shape of the predictions only. When the targets are the column, all pairs are back.",
+            next="Give both arrays the same one axis before you subtract.",
+        ),
         Misconception(
             id="still-every-pair",
             specimen=still_every_pair,
             says="A column against a vector still gives a square table: each prediction meets every target, "
             "so perfect scores 4/3.",
             next="Print (predictions - targets).shape inside your function.",
-        ),
-        Misconception(
-            id="flattens-one-side",
-            specimen=flattens_one_side,
-            says="You change the shape of the predictions only. When the targets are the column, all pairs are back.",
-            next="Give both arrays the same one axis before you subtract.",
         ),
         Misconception(
             id="always-adds-an-axis",

@@ -16,7 +16,7 @@ def keep_features(x, keep):
 
 
 def still_selects_rows(x, keep):
-    return np.compress(keep, x, axis=0)
+    return x[keep, :]
 
 
 def multiplies_by_the_mask(x, keep):
@@ -114,7 +114,7 @@ def writes_whole_columns(labels, n_classes):
 
 
 def stacks_the_rows(labels, n_classes):
-    return np.array([np.arange(n_classes) == label for label in labels], dtype=np.float32)
+    return np.array([np.eye(n_classes, dtype=np.float32)[label] for label in labels])
 
 
 def float64_by_default(labels, n_classes):
@@ -217,6 +217,19 @@ def every_image_alone(images, channel_axis):
     return ((images - mean) / spread).astype(np.float32)
 
 
+def forgets_negative_axes(images, channel_axis):
+    others = tuple(axis for axis in range(images.ndim) if axis != channel_axis)
+    mean = images.mean(axis=others, keepdims=True)
+    spread = images.std(axis=others, keepdims=True)
+    return ((images - mean) / spread).astype(np.float32)
+
+
+def averages_the_colours(images, channel_axis):
+    mean = images.mean(axis=channel_axis, keepdims=True)
+    spread = images.std(axis=channel_axis, keepdims=True)
+    return ((images - mean) / spread).astype(np.float32)
+
+
 def one_scale_for_all_channels(images, channel_axis):
     return ((images - images.mean()) / images.std()).astype(np.float32)
 
@@ -288,6 +301,20 @@ IMAGE_NORMALIZE = Exercise(
             specimen=every_image_alone,
             says="Each picture gets its own mean, so a dark and a bright picture become equally bright.",
             next="The statistics belong to the channel: reduce over the batch axis too.",
+        ),
+        Misconception(
+            id="forgets-negative-axes",
+            specimen=forgets_negative_axes,
+            says="With channel_axis = -1 you leave no axis out: none of 0, 1, 2, 3 equals -1, so all colours "
+            "share one mean.",
+            next="Turn a negative axis into an ordinary one first.",
+        ),
+        Misconception(
+            id="averages-the-colours",
+            specimen=averages_the_colours,
+            says="You average over the channel axis, so each pixel is compared with its own colours and the "
+            "picture turns flat.",
+            next="The axis you name is the one that disappears. Name all the others.",
         ),
         Misconception(
             id="one-scale-for-all-channels",

@@ -41,6 +41,15 @@ def loops_over_points(a, b):
     return result
 
 
+def collects_lists(a, b):
+    return np.array([[np.sqrt(((p - q) ** 2).sum()) for q in b] for p in a])
+
+
+def forgets_the_two(a, b):
+    squares = (a * a).sum(axis=1)[:, np.newaxis] + (b * b).sum(axis=1)
+    return np.sqrt(np.maximum(squares - a @ b.T, 0))
+
+
 def rows_and_columns_swapped(a, b):
     squares = (b * b).sum(axis=1)[:, np.newaxis] + (a * a).sum(axis=1)
     return np.sqrt(np.maximum(squares - 2 * (b @ a.T), 0))
@@ -65,7 +74,7 @@ def nearly_equal_points(rng):
 PAIRWISE_DISTANCE = Exercise(
     id="broadcasting/pairwise-distance",
     kind="budget",
-    task="Return all Euclidean distances between two sets of points within 2,000,000 bytes and 200 lines run.",
+    task="Return all Euclidean distances between two sets of points within 1,000,000 bytes and 200 lines run.",
     names=("pairwise_distance",),
     setup=SETUP,
     reference=pairwise_distance,
@@ -74,15 +83,15 @@ PAIRWISE_DISTANCE = Exercise(
         Case("points a rounding error apart", nearly_equal_points),
         Case("3 points against 3, five features", lambda rng: (points(rng, 3, 5), points(rng, 3, 5))),
         Case("no points against 2", lambda rng: (np.zeros((0, 3)), points(rng, 2, 3))),
-        Case("300 points against 60, 32 features", lambda rng: (points(rng, 300, 32) % 97, points(rng, 60, 32) % 89)),
+        Case("220 points against 40, 32 features", lambda rng: (points(rng, 220, 32) % 97, points(rng, 40, 32) % 89)),
     ),
-    probe=Probe("call", {"max_allocated": 2_000_000, "max_steps": 200}),
+    probe=Probe("call", {"max_allocated": 1_000_000, "max_steps": 200}),
     limits=Limits(call_s=10),
     misconceptions=(
         Misconception(
             id="builds-every-difference",
             specimen=builds_every_difference,
-            says="A table of all differences with one more axis, (300, 60, 32), is built first: 32 times the "
+            says="A table of all differences with one more axis, (220, 40, 32), is built first: 32 times the "
             "size of the result.",
             next="Multiply |a - b|² out; a matrix product then does the third axis without storing it.",
         ),
@@ -109,8 +118,21 @@ PAIRWISE_DISTANCE = Exercise(
         Misconception(
             id="loops-over-points",
             specimen=loops_over_points,
-            says="Memory stays small, but Python runs once for every point: 300 points, 300 turns.",
+            says="Memory stays small, but Python runs once for every point: 220 points, 220 turns.",
             next="Work on whole arrays, or on blocks of points large enough that few turns remain.",
+        ),
+        Misconception(
+            id="collects-lists",
+            specimen=collects_lists,
+            says="You collect nested lists, one Python turn for every pair. Without points the list is empty and "
+            "has no columns, (0,).",
+            next="Let whole arrays meet; zero points then give (0, n) by themselves.",
+        ),
+        Misconception(
+            id="forgets-the-two",
+            specimen=forgets_the_two,
+            says="You subtract the products once. In |a - b|² they appear twice, once as a·b and once as b·a.",
+            next="Multiply (a - b)² out on paper, for one number each.",
         ),
         Misconception(
             id="rows-and-columns-swapped",
@@ -170,6 +192,10 @@ def stacks_a_list(matrices, vectors):
     return np.stack([matrix @ vector for matrix, vector in zip(matrices, vectors, strict=True)])
 
 
+def collects_a_list(matrices, vectors):
+    return np.array([matrix @ vector for matrix, vector in zip(matrices, vectors)])
+
+
 def matrices_and_vectors(k, rows, cols):
     """Return a case's `make`: k matrices (rows, cols) and k vectors (cols,)."""
     return lambda rng: (rng.integers(-9, 10, (k, rows, cols)) + 0.5, rng.integers(1, 10, (k, cols)) + 0.25)
@@ -197,6 +223,13 @@ BATCHED_MATVEC = Exercise(
             says="Stacking one product per turn cannot start from nothing: an empty batch has no first "
             "product to take its shape from.",
             next="Let matmul run over the batch axis; it knows what to do with zero.",
+        ),
+        Misconception(
+            id="collects-a-list",
+            specimen=collects_a_list,
+            says="An empty list becomes an array of shape (0,): without a product it cannot know how many rows "
+            "there would be.",
+            next="Let matmul run over the batch axis; it keeps the rows even when the batch is empty.",
         ),
         Misconception(
             id="still-one-matrix",

@@ -216,6 +216,10 @@ def leaves_the_result_reversed(*shapes):
     return tuple(result)
 
 
+def asks_numpy(*shapes):
+    return np.broadcast_shapes(*shapes)
+
+
 def returns_none(*shapes):
     n_axes = max((len(shape) for shape in shapes), default=0)
     result = []
@@ -293,6 +297,13 @@ RESULT_SHAPE = Exercise(
             says="The sizes are right, but in reverse: you collected them from the right and returned them in "
             "that order.",
             next="Turn the list around before you return it.",
+        ),
+        Misconception(
+            id="asks-numpy",
+            specimen=asks_numpy,
+            says="You let np.broadcast_shapes decide. At work that is the right call; here the rule behind it is "
+            "the task.",
+            next="Compare the sizes yourself, axis by axis from the right.",
         ),
         Misconception(
             id="returns-instead-of-raising",

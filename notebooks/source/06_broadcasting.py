@@ -136,8 +136,8 @@ print(f"largest mean left in a row: {abs(flat.mean(axis=1)).max():.1f} levels; w
 # and from the right it meets the columns. On the whole picture, 660 rows by 550 columns, the same line raises an
 # error. Square data hide it.
 #
-# Two ways out: put the axis back with `np.newaxis`, or never let it go. Reductions take `keepdims=True`, which leaves it in
-# place with size 1.
+# Two ways out: put the axis back with `np.newaxis`, or never let it go. Reductions take `keepdims=True`, which leaves
+# it in place with size 1.
 #
 # ### Your turn: `center_rows` (core)
 # - **in**: `x`, (rows, columns), whole numbers or floats
@@ -255,7 +255,7 @@ used, distances.nbytes, gigabytes  # at the peak; in the result; for the larger 
 # ### Your turn: `pairwise_distance` (core)
 # - **in**: `a`, (m, features), and `b`, (n, features), float64
 # - **out**: the Euclidean distance from every row of `a` to every row of `b`, (m, n)
-# - **done when** 300 against 60 points with 32 features take at most 2,000,000 bytes and 200 lines run, and nearly
+# - **done when** 220 against 40 points with 32 features take at most 1,000,000 bytes and 200 lines run, and nearly
 #   equal points give no NaN
 
 
@@ -351,8 +351,8 @@ lab.check("join-axes")
 
 # %% [markdown]
 # ### Your turn: `normalize_images`
-# Some libraries keep the colours last (NHWC), others right after the batch (NCHW). One function serves both, if its statistics
-# keep their axes.
+# Some libraries keep the colours last (NHWC), others right after the batch (NCHW). One function serves both, if its
+# statistics keep their axes.
 #
 # - **in**: `images`, four axes, uint8; `channel_axis`, 1 or 3 or -1; no channel is constant
 # - **out**: the same shape, float32: each channel with mean 0 and deviation 1, over all pictures and pixels
