@@ -54,7 +54,7 @@ def _row(operand, shape, result, known):
         _axis(None if k < pad else shape[k - pad], 0 if k < pad else strides[k - pad], out)
         for k, out in enumerate(result)
     ]
-    held = prod(n for n, s in zip(shape, strides) if s != 0) * operand["itemsize"]
+    held = prod(n for n, s in zip(shape, strides) if s != 0 or n == 0) * operand["itemsize"]
     implied = prod(result) * operand["itemsize"] if known else 0
     return {"name": operand["name"], "shape": shape, "axes": axes, "held": held, "implied": implied, "edited": edited}
 

@@ -44,7 +44,7 @@ def broadcast_scene(source, state, model, width):
 
 
 def _table(marks, model, room, y):
-    """Add one row per operand and one for the result, axes lined up at the right; return the y below and the x behind."""
+    """Add a row per operand and one for the result, axes lined up at the right; return the y below and the x behind."""
     marks.append(text(PAD, y + 11, "title", "Shapes, lined up at their last axes"))
     rows = [(f"{r['name']} {tuple_text(r['shape'])}", [_axis_cell(a) for a in r["axes"]]) for r in model["rows"]]
     rows.append(("result", [("✗" if n is None else str(n), "") for n in model["axes"]]))
@@ -161,14 +161,14 @@ def _bytes(marks, model, x, room, y):
     for r in model["rows"]:
         words = f"{r['name']} holds {byte_text(r['held'])}, stands for {byte_text(r['implied'])}"
         y = _bar(marks, x, y, words, r["held"] * room // most, r["implied"] * room // most)
-    return _bar(marks, x, y, f"result holds {byte_text(model['new'])}, all new", model["new"] * room // most, 0)
+    return _bar(marks, x, y, f"result holds {byte_text(model['new'])}, all new", model["new"] * room // most, 0, "new")
 
 
-def _bar(marks, x, y, words, held, implied):
+def _bar(marks, x, y, words, held, implied, role="held"):
     marks.append(text(x, y + 12, "words", words))
     y += 18
     if implied:
         marks.append(path("implied", f"M{x} {y}h{implied}v{BAR_H}h-{implied}z"))
     held = max(2, held)
-    marks.append(path("held", f"M{x} {y}h{held}v{BAR_H}h-{held}z"))
+    marks.append(path(role, f"M{x} {y}h{held}v{BAR_H}h-{held}z"))
     return y + BAR_H + 8

@@ -39,6 +39,7 @@ PATH_STYLES = {
     "head": ("none", "ink", 0, ""),
     "band": ("none", "focus", 0, ""),
     "held": ("touched-edge", "touched", 1, ""),
+    "new": ("computing-edge", "computing", 1, ""),
     "implied": ("line", "none", 1, "3 3"),
 }
 

@@ -143,7 +143,8 @@ def stride_model(source, state):
         "cells": cells, "entries": _entries(source, cells, labels, readers), "distinct": len(readers),
         "shared": sum(c["readers"] > 1 for c in cells), "out": sum(bool(c["out"]) for c in cells),
         "beyond": sum(c["beyond"] and not c["out"] for c in cells), "mixed": sum(c["mixed"] for c in cells),
-        "before": max(0, -low), "past": max(0, high - source["size"]), "bytes_read": _bytes_read(source, cells),
+        "before": max(0, -low) if cells else 0, "past": max(0, high - source["size"]) if cells else 0,
+        "bytes_read": _bytes_read(source, cells),
         "c": _contiguous(shape, strides, source["itemsize"]),
         "f": _contiguous(shape[::-1], strides[::-1], source["itemsize"]),
     }  # fmt: skip

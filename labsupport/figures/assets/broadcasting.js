@@ -28,7 +28,7 @@ function rowOf(operand, shape, result, known) {
   const edited = !same(shape, operand.shape);
   const strides = edited ? cStrides(shape, operand.itemsize) : operand.strides;
   const axes = result.map((out, k) => axisOf(k < pad ? null : shape[k - pad], k < pad ? 0 : strides[k - pad], out));
-  const held = prod(shape.filter((_, k) => strides[k] !== 0)) * operand.itemsize;
+  const held = prod(shape.filter((_, k) => strides[k] !== 0 || shape[k] === 0)) * operand.itemsize;
   const implied = known ? prod(result) * operand.itemsize : 0;
   return { name: operand.name, shape: [...shape], axes, held, implied, edited };
 }
@@ -320,15 +320,15 @@ function drawBytes(marks, model, x, room, y) {
     const words = `${r.name} holds ${byteText(r.held)}, stands for ${byteText(r.implied)}`;
     y = drawBar(marks, x, y, words, long(r.held), long(r.implied));
   }
-  return drawBar(marks, x, y, `result holds ${byteText(model.new)}, all new`, long(model.new), 0);
+  return drawBar(marks, x, y, `result holds ${byteText(model.new)}, all new`, long(model.new), 0, "new");
 }
 
-function drawBar(marks, x, y, words, held, implied) {
+function drawBar(marks, x, y, words, held, implied, role = "held") {
   marks.push(text(x, y + 12, "words", words));
   y += 18;
   if (implied) marks.push(path("implied", `M${x} ${y}h${implied}v${BAR_H}h-${implied}z`));
   const long = Math.max(2, held);
-  marks.push(path("held", `M${x} ${y}h${long}v${BAR_H}h-${long}z`));
+  marks.push(path(role, `M${x} ${y}h${long}v${BAR_H}h-${long}z`));
   return y + BAR_H + 8;
 }
 

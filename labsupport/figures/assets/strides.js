@@ -117,7 +117,8 @@ function strideModel(source, state) {
     cells, entries: entriesOf(source, cells, labels, readers), distinct: readers.size,
     shared: total((c) => c.readers > 1), out: total((c) => c.out),
     beyond: total((c) => c.beyond && !c.out), mixed: total((c) => c.mixed),
-    before: Math.max(0, -low), past: Math.max(0, high - source.size), bytes_read: bytesRead(source, cells),
+    before: cells.length ? Math.max(0, -low) : 0, past: cells.length ? Math.max(0, high - source.size) : 0,
+    bytes_read: bytesRead(source, cells),
     c: contiguous(shape, strides, source.itemsize),
     f: contiguous([...shape].reverse(), [...strides].reverse(), source.itemsize),
   };
