@@ -59,11 +59,11 @@ lab.check("predict-virtual-bytes")
 # result   427  640    3      a 1 stretches; anything else is an error
 # ```
 #
-# A stretched axis gets stride 0: a step along it goes nowhere, so nothing is copied. In the figure it is shaded.
+# A stretched axis gets stride 0: a step along it goes nowhere, so nothing is copied. The figure draws it grey and dashed.
 # Change a size and see what the result becomes, and what breaks it.
 
 # %%
-lab.show("broadcasting", photo, mean)
+lab.show("broadcasting", photo, mean, names=("photo", "mean"))
 
 # %% [markdown]
 # ### Predict the shape (core)
@@ -410,5 +410,5 @@ lab.check("predict-edges")
 # Put two arrays of yours in place of these, or only their shapes, before your next expensive line.
 
 # %%
-mine, other = photo, mean  # or shapes: (64, 1, 128), (32, 128)
+mine, other = np.arange(3).reshape(3, 1), np.arange(4)  # or shapes: (64, 1, 128), (32, 128)
 lab.show("broadcasting", mine, other)
