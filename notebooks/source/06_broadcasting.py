@@ -59,8 +59,8 @@ lab.check("predict-virtual-bytes")
 # result   427  640    3      a 1 stretches; anything else is an error
 # ```
 #
-# A stretched axis gets stride 0: a step along it goes nowhere, so nothing is copied. The figure draws it grey and dashed.
-# Change a size and see what the result becomes, and what breaks it.
+# A stretched axis gets stride 0: a step along it goes nowhere, so nothing is copied. The figure draws it grey and
+# dashed. Change a size and see what the result becomes, and what breaks it.
 
 # %%
 lab.show("broadcasting", photo, mean, names=("photo", "mean"))
