@@ -4,12 +4,7 @@ import sys
 
 import numpy as np
 
-__all__ = ["in_order", "rooted", "tensor_bytes", "tensor_from", "tensor_itemsize", "view_of"]
-
-_ITEMSIZES = {
-    "bool": 1, "uint8": 1, "int8": 1, "int16": 2, "int32": 4, "int64": 8, "float16": 2, "bfloat16": 2, "float32": 4,
-    "float64": 8, "complex64": 8, "complex128": 16,
-}  # fmt: skip
+__all__ = ["in_order", "rooted", "tensor_bytes", "tensor_from", "view_of"]
 
 
 def rooted(array, crosses):
@@ -59,11 +54,6 @@ def view_of(root, dtype, shape, strides, offset, writeable=True):
     view = np.ndarray(shape, dtype, buffer=raw, offset=offset, strides=strides)
     view.flags.writeable = writeable
     return view
-
-
-def tensor_itemsize(name):
-    """Return the bytes of one element of a torch dtype, known without torch."""
-    return _ITEMSIZES[name]
 
 
 def tensor_bytes(tensor):

@@ -2,17 +2,17 @@
 
 Before its frame every message carries a nonce of 16 bytes. The judge draws a fresh one for each question; an answer
 must repeat it, so nothing prepared before the question was read can pass for an answer. What a child sends is never
-trusted: see `codec` for what a frame may hold. A child's copy of the package needs `wire`, `codec` and `layouts`.
+trusted: `codec` says what a frame may hold. A child's copy of the package needs `wire`, `codec`, `decoding`, `layouts`.
 """
 
 import secrets
-import select
 import socket
 import time
 
-from labsupport.grading.codec import MAX_BYTES, PREFIX, TooLarge, WireError, decode, encode, lengths
+from labsupport.grading.codec import MAX_BYTES, MAX_QUESTION, PREFIX, TooLarge, WireError, encode
+from labsupport.grading.decoding import decode, decode_body, lengths
 
-__all__ = ["MAX_BYTES", "Channel", "Closed", "TooLarge", "WireError", "decode", "encode"]
+__all__ = ["MAX_BYTES", "MAX_QUESTION", "Channel", "Closed", "TooLarge", "WireError", "decode", "encode"]
 
 NONCE = 16
 _AT_ONCE = 1 << 18  # bytes asked for in one read
@@ -56,7 +56,7 @@ class Channel:
         self.send(question, deadline_s, fds=fds, keep_layout=True)
         return self.recv(ends - time.monotonic(), max_bytes)
 
-    def send(self, value, deadline_s=None, *, max_bytes=4 * MAX_BYTES, fds=(), keep_layout=False):
+    def send(self, value, deadline_s=None, *, max_bytes=MAX_QUESTION, fds=(), keep_layout=False):
         """Send one value, with descriptors beside it when given.
 
         Args:
@@ -70,7 +70,7 @@ class Channel:
         """
         frame = encode(value, max_bytes=max_bytes, keep_layout=keep_layout)
         if self.asks:
-            if select.select([self.sock], [], [], 0)[0] and self._peek():
+            if self._peek():
                 raise WireError("an answer before the question")
             self.nonce = secrets.token_bytes(NONCE)
         message = memoryview(self.nonce + frame)
@@ -88,17 +88,20 @@ class Channel:
         return socket.send_fds(self.sock, [message[:NONCE]], list(fds))
 
     def _peek(self):
+        self.sock.setblocking(False)
         try:
             return bool(self.sock.recv(1, socket.MSG_PEEK))
+        except BlockingIOError:
+            return False
         except ConnectionResetError:
             raise Closed("the other side is gone") from None
 
-    def recv(self, deadline_s=None, max_bytes=MAX_BYTES, *, max_fds=0):
+    def recv(self, deadline_s=None, max_bytes=None, *, max_fds=0):
         """Return the value of one message.
 
         Args:
             deadline_s: seconds until the whole message has to be here, or None to wait.
-            max_bytes: cap on its frame.
+            max_bytes: cap on its frame; MAX_BYTES for an answer, MAX_QUESTION for a question when None.
             max_fds: descriptors accepted with it (`fds`); without, the kernel closes any that come.
 
         Raises:
@@ -107,14 +110,16 @@ class Channel:
             Closed: the other side is gone.
         """
         ends = None if deadline_s is None else time.monotonic() + deadline_s
+        max_bytes = max_bytes or (MAX_BYTES if self.asks else MAX_QUESTION)
         head = self._read(NONCE + PREFIX.size, ends, max_fds)
         nonce, prefix = bytes(head[:NONCE]), head[NONCE:]
         if self.asks and not secrets.compare_digest(nonce, self.nonce):
             raise WireError("an answer to another question")
-        body = self._read(sum(lengths(prefix, max_bytes)), ends)
+        header_size, buffers_size = lengths(prefix, max_bytes)
+        body = self._read(header_size + buffers_size, ends)
         if not self.asks:
             self.nonce = nonce
-        return decode(prefix + body, max_bytes=max_bytes, layouts_allowed=not self.asks)
+        return decode_body(body, header_size, layouts_allowed=not self.asks)
 
     def _read(self, size, ends, max_fds=0):
         """Return exactly `size` bytes; memory grows with what arrives, not with what was announced."""
