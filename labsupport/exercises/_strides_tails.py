@@ -100,6 +100,18 @@ class _JoinsTheTails:
         return np.concatenate(self.kept) if self.kept else []
 
 
+class _NewestFirst:
+    def __init__(self, n):
+        self.n = n
+        self.kept = []
+
+    def push(self, block):
+        self.kept.insert(0, block[-self.n :].copy())
+
+    def tails(self):
+        return list(self.kept)
+
+
 def _pushes(n, blocks, ask_between=False):
     steps = [("Tails", (n,))]
     for block in blocks:
@@ -132,14 +144,15 @@ KEEP_ALIVE = Exercise(
         Misconception(
             id="keeps-the-slice",
             specimen=_KeepsSlices,
-            says="Your tails are slices, and a slice holds its whole block: ten samples keep all 1,000 alive.",
+            says="You keep the block or a slice of it, and a slice holds its whole block: ten samples keep all 1,000 "
+            "alive.",
             next="What must happen to ten samples before the other 990 can go?",
         ),
         Misconception(
             id="copies-the-whole-block",
             specimen=_CopiesWholeBlocks,
-            says="You copy the whole block and keep a slice of that copy, so the caller's block is free but yours is "
-            "not.",
+            says="You copy the whole block before you cut it, so the caller's block is free, but yours stays: a slice"
+            " of a copy holds the copy.",
             next="In which order should cutting and copying happen?",
         ),
         Misconception(
@@ -153,6 +166,12 @@ KEEP_ALIVE = Exercise(
             specimen=_KeepsTheLatestOnly,
             says="Each push replaces what was kept before, so only the latest block has a tail.",
             next="Collect one tail per push.",
+        ),
+        Misconception(
+            id="newest-first",
+            specimen=_NewestFirst,
+            says="The tails are right and come in reverse: the newest block stands first.",
+            next="Asked for is the order in which the blocks were pushed.",
         ),
         Misconception(
             id="turns-arrays-into-lists",

@@ -34,6 +34,12 @@ def _tiles_transposed(m, rows, cols):
     return m.reshape(m.shape[0] // rows, rows, m.shape[1] // cols, cols).transpose(0, 2, 3, 1)
 
 
+def _inner_jumps_swapped(m, rows, cols):
+    down, across = m.strides
+    shape = (m.shape[0] // rows, m.shape[1] // cols, rows, cols)
+    return np.lib.stride_tricks.as_strided(m, shape, (rows * down, cols * across, across, down))
+
+
 def _grid_transposed(m, rows, cols):
     return m.reshape(m.shape[0] // rows, rows, m.shape[1] // cols, cols).transpose(2, 0, 1, 3)
 
@@ -95,6 +101,13 @@ BLOCK_VIEW = Exercise(
             specimen=_tiles_transposed,
             says="Each tile comes out transposed: its rows are your last axis.",
             next="The last axis must step along the columns of `m`, the one before it along the rows.",
+        ),
+        Misconception(
+            id="swaps-the-inner-jumps",
+            specimen=_inner_jumps_swapped,
+            says="Inside a tile your two jumps are exchanged: a step along its rows moves one column further, and the"
+            " other way round.",
+            next="Axis 2 of the result goes down the rows of `m`. Which stride is that?",
         ),
         Misconception(
             id="transposes-the-grid",
@@ -184,7 +197,7 @@ DIAGONAL_VIEW = Exercise(
         Case("a transposed matrix, k = 1", lambda rng: (rng.normal(size=(12, 12))[3:7, 3:9].T, 1)),
         Case("columns backwards: the other diagonal", lambda rng: (rng.normal(size=(16, 6))[6:10, ::-1], 0)),
         Case("k left out", lambda rng: (rng.normal(size=(4, 6)),)),
-        Case("k beyond the last column", lambda rng: (rng.normal(size=(3, 4)), 6)),
+        Case("k beyond the last column", lambda rng: (rng.normal(size=(6, 4)), 4)),
     ),
     probe=Probe("call", {"view_of": 0, "writeable": True}),
     misconceptions=(

@@ -59,6 +59,18 @@ def _offset_in_elements(index, shape, strides, itemsize, offset):
     return offset * itemsize + sum(i * step for i, step in zip(index, strides))
 
 
+def _all_times_itemsize(index, shape, strides, itemsize, offset):
+    return (offset + sum(i * step for i, step in zip(index, strides))) * itemsize
+
+
+def _element_number(index, shape, strides, itemsize, offset):
+    return (offset + sum(i * step for i, step in zip(index, strides))) // itemsize
+
+
+def _strides_reversed(index, shape, strides, itemsize, offset):
+    return offset + sum(i * step for i, step in zip(index, reversed(strides)))
+
+
 def _layout_case(label, shape, strides, itemsize, offset):
     """Return a case on one layout; the index is drawn so that no axis is at 0 or in the middle of a reversed axis."""
 
@@ -134,6 +146,26 @@ ADDRESS_OF = Exercise(
             "strides.",
             next="Index (0, 0) of the slice must come out at byte 40.",
         ),
+        Misconception(
+            id="takes-all-for-elements",
+            specimen=_all_times_itemsize,
+            says="You multiply the whole sum by itemsize. Strides and offset are bytes already, so every byte is "
+            "counted itemsize times.",
+            next="Try index (0, 0) of a float64 slice that starts at byte 40.",
+        ),
+        Misconception(
+            id="answers-in-elements",
+            specimen=_element_number,
+            says="You divide by itemsize, which gives a number of elements. Asked for is a byte.",
+            next="The sum was right before you divided it.",
+        ),
+        Misconception(
+            id="strides-from-the-right",
+            specimen=_strides_reversed,
+            says="You pair the first index with the last stride. Strides stand in the order of the axes: strides[0] "
+            "is the jump along axis 0.",
+            next="Walk through index and strides in the same direction.",
+        ),
     ),
     hints=(
         "Moving one step along axis k adds strides[k] bytes. How many steps does `index` take along each axis?",
@@ -162,6 +194,11 @@ def _a_window_per_sample(x, width):
     return np.lib.stride_tricks.as_strided(x, (len(x), width), (step, step), writeable=False)
 
 
+def _a_writeable_window_per_sample(x, width):
+    step = x.strides[0]
+    return np.lib.stride_tricks.as_strided(x, (len(x), width), (step, step))
+
+
 def _last_window_dropped(x, width):
     step = x.strides[0]
     return np.lib.stride_tricks.as_strided(x, (len(x) - width, width), (step, step), writeable=False)
@@ -169,6 +206,10 @@ def _last_window_dropped(x, width):
 
 def _stacked_slices(x, width):
     return np.stack([x[i : i + width] for i in range(len(x) - width + 1)])
+
+
+def _list_of_slices(x, width):
+    return [x[i : i + width] for i in range(len(x) - width + 1)]
 
 
 def _stride_is_itemsize(x, width):
@@ -201,7 +242,7 @@ SLIDING_WINDOWS = Exercise(
     reference=sliding_windows,
     cases=(
         Case("10 float64 samples, width 3", lambda rng: (rng.normal(size=40)[15:25], 3)),
-        Case("9 int16 samples, width 4", lambda rng: (rng.permutation(60).astype(np.int16)[30:39], 4)),
+        Case("9 int16 samples, width 4", lambda rng: (rng.permutation(160).astype(np.int16)[60:69], 4)),
         Case("every second sample, x[::2]", lambda rng: (rng.normal(size=60)[20:36:2], 3)),
         Case("a reversed signal, x[::-1]", lambda rng: (rng.normal(size=60)[34:24:-1], 3)),
         Case("one column of a matrix", lambda rng: (rng.normal(size=(30, 5)).astype(np.float32)[10:19, 2], 2)),
@@ -222,6 +263,13 @@ SLIDING_WINDOWS = Exercise(
             next="The last window starts at sample n - width. How many starts is that?",
         ),
         Misconception(
+            id="a-writeable-window-per-sample",
+            specimen=_a_writeable_window_per_sample,
+            says="Two things: the last windows read memory behind the signal, because there is one window per sample;"
+            " and all of them can be written to.",
+            next="Count the windows first: at which sample does the last complete one start?",
+        ),
+        Misconception(
             id="drops-the-last-window",
             specimen=_last_window_dropped,
             says="Your last window is missing: n - width is where it starts, and starts are counted from 0.",
@@ -233,6 +281,13 @@ SLIDING_WINDOWS = Exercise(
             says="The values are right, but every sample was written `width` times into new memory; later changes of "
             "`x` do not reach your windows.",
             next="Describe the windows to NumPy by shape and strides instead of collecting them.",
+        ),
+        Misconception(
+            id="lists-the-slices",
+            specimen=_list_of_slices,
+            says="Each slice is a view, well seen; but a list of them is a Python object per window, and nothing can be "
+            "computed along its second axis.",
+            next="Ask for all windows as one array with two axes and two strides.",
         ),
         Misconception(
             id="jumps-one-itemsize",

@@ -29,6 +29,20 @@ def _rebinds_the_name(heights, limit):
     return heights
 
 
+def _loops_over_rows(heights, limit):
+    for i in range(len(heights)):
+        if heights[i] > limit:
+            heights[i] = limit
+    return heights
+
+
+def _loop_variable(heights, limit):
+    for height in heights:
+        if height > limit:
+            height = limit
+    return heights
+
+
 def _flattens_first(heights, limit):
     flat = heights.reshape(-1)
     flat[flat > limit] = limit
@@ -63,7 +77,6 @@ WRITE_THROUGH = Exercise(
         Case("a matrix of int16", lambda rng: (rng.permutation(20).reshape(4, 5).astype(np.int16), 12)),
         Case("a transposed matrix", lambda rng: (rng.permutation(12).reshape(3, 4).T * 10, 55)),
         Case("every second sample of a longer signal", lambda rng: (rng.permutation(20)[::2] + 0.5, 4)),
-        Case("nothing above the limit", lambda rng: (rng.permutation(5) * 1.0, 10)),
         Case("a value equal to the limit", lambda rng: (rng.permutation(7) * 1.0, 3)),
     ),
     probe=Probe("call", {"view_of": 0}),
@@ -78,16 +91,30 @@ WRITE_THROUGH = Exercise(
         Misconception(
             id="writes-into-a-temporary",
             specimen=_writes_into_a_temporary,
-            says="`heights[mask]` is read first, and reading with a mask copies; your assignment fills that copy, "
-            "which is then thrown away.",
+            says="You write into a copy that is then thrown away: reading with a mask, as in `heights[mask]`, makes "
+            "one, and so does `flatten()`.",
             next="Put the mask directly on the left of `=`, with nothing behind it.",
         ),
         Misconception(
             id="rebinds-the-name",
             specimen=_rebinds_the_name,
-            says="You return the right values in a new array; the caller's array still has its peaks, because "
-            "`heights = ...` only moves a name.",
+            says="You return the right values in a new array; the caller's array still has its peaks. Giving the new "
+            "array the old name changes nothing for the caller.",
             next="Store into the existing bytes: by index assignment or an `out=` argument.",
+        ),
+        Misconception(
+            id="loops-over-one-axis",
+            specimen=_loops_over_rows,
+            says="Your loop is right for one axis. Of a matrix, `heights[i]` is a whole row, and a row is not simply "
+            "greater than a number.",
+            next="A mask has the shape of the array, however many axes that is.",
+        ),
+        Misconception(
+            id="assigns-to-the-loop-variable",
+            specimen=_loop_variable,
+            says="Inside your loop, `... = limit` gives the loop's name a new meaning; the element it was taken from "
+            "stays as it is. And the elements of a matrix are rows.",
+            next="Assign to `heights[...]`, and let one mask do the work of the loop.",
         ),
         Misconception(
             id="returns-nothing",
@@ -135,6 +162,28 @@ def _adds_up_in_out(x, out):
     out[1:-1] = out[1:-1] + x[:-2]
     out[1:-1] = out[1:-1] + x[2:]
     out[1:-1] = out[1:-1] / 3
+    return out
+
+
+def _adds_neighbours_in_out(x, out):
+    out[:] = x
+    out[1:-1] += x[:-2] + x[2:]
+    out[1:-1] /= 3
+    return out
+
+
+def _reads_the_ends_last(x, out):
+    out[1:-1] = (x[:-2] + x[1:-1] + x[2:]) / 3
+    out[0] = x[0]
+    out[-1] = x[-1]
+    return out
+
+
+def _loops_over_itself(x, out):
+    for i in range(1, len(x) - 1):
+        out[i] = (x[i - 1] + x[i] + x[i + 1]) / 3
+    out[0] = x[0]
+    out[-1] = x[-1]
     return out
 
 
@@ -211,6 +260,27 @@ IN_PLACE_SAFE = Exercise(
             says="You build the sum up in `out`, statement by statement. Where `out` shares bytes with `x`, the later"
             " statements read samples that are already sums.",
             next="NumPy protects one statement, not a sequence: read everything you need before the first write.",
+        ),
+        Misconception(
+            id="copies-then-reads",
+            specimen=_adds_neighbours_in_out,
+            says="`out[:] = x` comes first, and where `out` is a shifted view of the same buffer it moves the samples"
+            " that your next line still wants to read.",
+            next="Which of your lines reads `x` last? Nothing may be written before it.",
+        ),
+        Misconception(
+            id="reads-the-ends-last",
+            specimen=_reads_the_ends_last,
+            says="The middle is right. When you fetch `x[0]` and `x[-1]`, it has been written already, and where "
+            "`out` and `x` overlap one of the ends is gone.",
+            next="Take what you need from `x` before the first write.",
+        ),
+        Misconception(
+            id="loops-over-its-own-output",
+            specimen=_loops_over_itself,
+            says="Your loop writes `out[i]` and reads `x[i - 1]` in the next round. Where they are the same byte, it "
+            "averages averages.",
+            next="Compute all means first; then write.",
         ),
         Misconception(
             id="changes-the-input",
