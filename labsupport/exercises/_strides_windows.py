@@ -285,8 +285,8 @@ SLIDING_WINDOWS = Exercise(
         Misconception(
             id="lists-the-slices",
             specimen=_list_of_slices,
-            says="Each slice is a view, well seen; but a list of them is a Python object per window, and nothing can be "
-            "computed along its second axis.",
+            says="Each slice is a view, well seen; but a list of them is a Python object per window, and nothing can "
+            "be computed along its second axis.",
             next="Ask for all windows as one array with two axes and two strides.",
         ),
         Misconception(
