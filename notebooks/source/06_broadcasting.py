@@ -244,8 +244,8 @@ print(f"spread of the predictions {predictions.std():.2f}")
 few = digits[:200]
 with lab.peak_memory() as used:
     distances = np.sqrt(((few[:, np.newaxis] - few) ** 2).sum(axis=-1))  # (200, 200, 64), then (200, 200)
-gigabytes = 10_000**2 * 128 * 8 / 1e9  # the differences between 10,000 vectors of 128 float64
-used, distances.nbytes, gigabytes  # at the peak; in the result; for the larger set
+print(f"{used.bytes:,} bytes at the peak for a result of {distances.nbytes:,}")
+print(f"{10_000**2 * 128 * 8 / 1e9:.0f} GB for the differences between 10,000 vectors of 128 float64")
 
 # %% [markdown]
 # The result is small. The axis that is summed away is what costs: it is stored for every pair first, and for ten
