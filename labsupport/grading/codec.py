@@ -9,6 +9,7 @@ Only exact types cross. Whatever else an answer returns arrives as an `Opaque`, 
 """
 
 import json
+import math
 import struct
 import sys
 
@@ -66,6 +67,11 @@ def encode(value, *, max_bytes=MAX_BYTES, keep_layout=False):
     return writer.frame()
 
 
+def header_of(tokens):
+    """Return a header's bytes: its only spelling."""
+    return json.dumps(tokens, separators=(",", ":")).encode("ascii")
+
+
 class _Writer:
     def __init__(self, max_bytes, keep_layout):
         self.max_bytes, self.keep_layout = max_bytes, keep_layout
@@ -75,7 +81,7 @@ class _Writer:
     def frame(self):
         if len(self.tokens) > MAX_TOKENS:
             raise TooLarge(f"more than {MAX_TOKENS:,} parts")
-        header = json.dumps(self.tokens, separators=(",", ":")).encode("ascii")
+        header = header_of(self.tokens)
         if len(header) > MAX_HEADER or self.size + len(header) > self.max_bytes:
             raise TooLarge(f"more than {min(self.max_bytes, MAX_HEADER):,} bytes")
         return b"".join([PREFIX.pack(MAGIC, len(header), self.size - PREFIX.size), header, *self.buffers])
@@ -99,10 +105,13 @@ class _Writer:
         self.tokens += tokens
 
     def put_bytes(self, raw):
+        self.make_room(len(raw))
         self.size += len(raw)
-        if self.size > self.max_bytes:
-            raise TooLarge(f"more than {self.max_bytes:,} bytes")
         self.buffers.append(raw)
+
+    def make_room(self, size):
+        if self.size + size > self.max_bytes:
+            raise TooLarge(f"more than {self.max_bytes:,} bytes")
 
     def put_opaque(self, name):
         raw = name.encode("utf-8", "replace")[:MAX_TYPE_NAME] or b"?"
@@ -147,10 +156,11 @@ class _Writer:
 
     def put_array(self, value, depth):
         name = _dtype_name(value)
-        if name is None:
+        if name is None or not is_shape(value.shape):
             return self.put_opaque(f"ndarray of {value.dtype}")
         if self.keep_layout:
             return self.put_view(value)
+        self.make_room(value.nbytes)
         self.add("a", name, value.ndim, *value.shape)
         self.put_bytes(_bytes_of(value))
 
@@ -160,6 +170,7 @@ class _Writer:
         number, root = self.roots.setdefault(id(root), (len(self.roots), root))
         self.add("v", number)
         if not known:
+            self.make_room(root.nbytes)
             in_order = root.transpose(axes)
             self.add(root.dtype.str, root.ndim, *in_order.shape, *axes)
             self.put_bytes(_bytes_of(in_order))
@@ -177,13 +188,10 @@ class _Writer:
 
     def put_tensor(self, value):
         name = str(value.dtype).removeprefix("torch.")
-        if (
-            name not in TENSOR_BYTES
-            or value.layout is not sys.modules["torch"].strided
-            or value.is_quantized
-            or value.is_meta
-        ):
+        dense = value.layout is sys.modules["torch"].strided and not value.is_quantized and not value.is_meta
+        if name not in TENSOR_BYTES or not dense or not is_shape(value.shape):
             return self.put_opaque(f"Tensor of {name}")
+        self.make_room(value.numel() * TENSOR_BYTES[name])
         raw = layouts.tensor_bytes(value)
         self.add("T", name, int(value.requires_grad), value.ndim, *value.shape)
         self.put_bytes(raw)
@@ -205,7 +213,13 @@ _PUT = {
 }
 
 
+def is_shape(shape):
+    """Return whether a shape may cross: few axes, and no size that only an empty axis makes possible."""
+    return len(shape) <= MAX_DIMS and math.prod(side or 1 for side in shape) <= MAX_ELEMENTS
+
+
 def is_key(key):
+    """Return whether a value may be a key: exact text, or an exact int that hashes to itself (below 64 bits)."""
     if type(key) is int:
         return key.bit_length() < 64
     return type(key) is str and (key.isascii() or not any(_is_surrogate(ord(c)) for c in key))

@@ -10,17 +10,14 @@ import sys
 
 import numpy as np
 
-from labsupport.grading import layouts
-from labsupport.grading.codec import (
-    DTYPES, MAGIC, MAX_BYTES, MAX_DEPTH, MAX_DIMS, MAX_ELEMENTS, MAX_HEADER, MAX_INT_BYTES, MAX_OFFSET, MAX_TOKENS,
-    MAX_TYPE_NAME, PREFIX, TENSOR_BYTES, TooLarge, WireError, is_key, is_text,
-)  # fmt: skip
+from labsupport.grading import codec, layouts
+from labsupport.grading.codec import TooLarge, WireError
 from labsupport.probing.plain import Opaque
 
 __all__ = ["decode", "decode_body", "lengths"]
 
 
-def decode(frame, *, max_bytes=MAX_BYTES, layouts_allowed=False):
+def decode(frame, *, max_bytes=codec.MAX_BYTES, layouts_allowed=False):
     """Return the value in a frame; it shares no memory with the frame.
 
     Args:
@@ -32,12 +29,12 @@ def decode(frame, *, max_bytes=MAX_BYTES, layouts_allowed=False):
         WireError: anything in the frame is not what it says or may not be said; TooLarge over a cap.
     """
     view = memoryview(frame)
-    if len(view) < PREFIX.size:
+    if len(view) < codec.PREFIX.size:
         raise WireError("the frame ends inside its prefix")
-    header_size, buffers_size = lengths(view[: PREFIX.size], max_bytes)
-    if len(view) != PREFIX.size + header_size + buffers_size:
+    header_size, buffers_size = lengths(view[: codec.PREFIX.size], max_bytes)
+    if len(view) != codec.PREFIX.size + header_size + buffers_size:
         raise WireError("the frame has not the length it says")
-    return decode_body(view[PREFIX.size :], header_size, layouts_allowed=layouts_allowed)
+    return decode_body(view[codec.PREFIX.size :], header_size, layouts_allowed=layouts_allowed)
 
 
 def decode_body(body, header_size, *, layouts_allowed=False):
@@ -50,12 +47,12 @@ def decode_body(body, header_size, *, layouts_allowed=False):
         raise WireError(f"a part of the frame cannot be read ({type(error).__name__})") from None
 
 
-def lengths(prefix, max_bytes=MAX_BYTES):
+def lengths(prefix, max_bytes=codec.MAX_BYTES):
     """Return (header bytes, buffer bytes) of a frame from its prefix, refusing what is over the caps."""
-    magic, header_size, buffers_size = PREFIX.unpack(prefix)
-    if magic != MAGIC:
+    magic, header_size, buffers_size = codec.PREFIX.unpack(prefix)
+    if magic != codec.MAGIC:
         raise WireError("this is not a frame")
-    if header_size > MAX_HEADER or PREFIX.size + header_size + buffers_size > max_bytes:
+    if header_size > codec.MAX_HEADER or codec.PREFIX.size + header_size + buffers_size > max_bytes:
         raise TooLarge(f"a frame of more than {max_bytes:,} bytes")
     return header_size, buffers_size
 
@@ -66,12 +63,15 @@ def _tokens(header):
     flat = raw[:1] == b"[" and raw[-1:] == b"]" and raw.count(b"[") == 1 == raw.count(b"]") and raw.isascii()
     if not flat or b"{" in raw or b"\\" in raw:
         raise WireError("the header is not a flat list")
-    if raw.count(b",") >= MAX_TOKENS:
-        raise TooLarge(f"more than {MAX_TOKENS:,} parts")
+    if raw.count(b",") >= codec.MAX_TOKENS:
+        raise TooLarge(f"more than {codec.MAX_TOKENS:,} parts")
     try:
-        return json.loads(raw, parse_int=_int, parse_float=_refuse, parse_constant=_refuse)
+        tokens = json.loads(raw, parse_int=_int, parse_float=_refuse, parse_constant=_refuse)
     except (ValueError, RecursionError):
         raise WireError("the header is not JSON of whole numbers and short texts") from None
+    if codec.header_of(tokens) != raw:
+        raise WireError("the header is not in its own spelling")
+    return tokens
 
 
 def _int(text):
@@ -119,7 +119,7 @@ class _Reader:
         return raw
 
     def read(self, depth):
-        if depth > MAX_DEPTH:
+        if depth > codec.MAX_DEPTH:
             raise WireError("nested too deeply")
         tag = self.token(str)
         if tag not in _READ:
@@ -127,10 +127,10 @@ class _Reader:
         return _READ[tag](self, depth)
 
     def size(self):
-        return self.number(0, MAX_OFFSET)
+        return self.number(0, codec.MAX_OFFSET)
 
     def read_big(self, depth):
-        size = self.number(9, MAX_INT_BYTES)
+        size = self.number(9, codec.MAX_INT_BYTES)
         value = int.from_bytes(self.take(size), "little", signed=True)
         if value.bit_length() // 8 + 1 != size:
             raise WireError("a whole number not in its shortest form")
@@ -144,7 +144,7 @@ class _Reader:
         return value
 
     def read_opaque(self, depth):
-        return Opaque(str(self.take(self.number(1, MAX_TYPE_NAME)), "utf-8"))
+        return Opaque(str(self.take(self.number(1, codec.MAX_TYPE_NAME)), "utf-8"))
 
     def read_items(self, depth):
         return [self.read(depth + 1) for _ in range(self.number(0, len(self.tokens) - self.at))]
@@ -153,21 +153,21 @@ class _Reader:
         count, found = self.number(0, len(self.tokens) - self.at), {}
         for _ in range(count):
             key = self.read(depth + 1)
-            if not is_key(key) or key in found:
+            if not codec.is_key(key) or key in found:
                 raise WireError("a key that may not be one, or twice the same")
             found[key] = self.read(depth + 1)
         return found
 
     def shape(self):
-        shape = tuple(self.number(0, MAX_ELEMENTS) for _ in range(self.number(0, MAX_DIMS)))
-        if math.prod(side or 1 for side in shape) > MAX_ELEMENTS:
+        shape = tuple(self.number(0, codec.MAX_ELEMENTS) for _ in range(self.number(0, codec.MAX_DIMS)))
+        if not codec.is_shape(shape):
             raise WireError("a shape without measure")
         return shape
 
     def dtype(self):
         name = self.token(str)
-        if name in DTYPES:
-            return DTYPES[name]
+        if name in codec.DTYPES:
+            return codec.DTYPES[name]
         if name[1:2] in ("S", "U") and name[2:].isdecimal() and len(name) <= 12:
             dtype = np.dtype(name)
             if dtype.str == name and dtype.itemsize:
@@ -182,7 +182,7 @@ class _Reader:
         array = np.ndarray(shape, dtype, buffer=raw).copy() if len(raw) else np.empty(shape, dtype)
         if dtype.kind == "b" and array.size and array.view(np.uint8).max() > 1:
             raise WireError("a bool that is neither 0 nor 1")
-        if dtype.kind == "U" and not is_text(array):
+        if dtype.kind == "U" and not codec.is_text(array):
             raise WireError("text that is not Unicode")
         return array
 
@@ -204,14 +204,14 @@ class _Reader:
         if how != "p":
             raise WireError("an unknown kind of view")
         dtype, writeable, offset, shape = self.dtype(), self.number(0, 1), self.size(), self.shape()
-        strides = tuple(self.number(-MAX_OFFSET, MAX_OFFSET) for _ in shape)
+        strides = tuple(self.number(-codec.MAX_OFFSET, codec.MAX_OFFSET) for _ in shape)
         return layouts.view_of(root, dtype, shape, strides, offset, bool(writeable))
 
     def read_tensor(self, depth):
         name, needs_grad, shape = self.token(str), self.number(0, 1), self.shape()
-        if name not in TENSOR_BYTES:
+        if name not in codec.TENSOR_BYTES:
             raise WireError("a dtype that does not cross")
-        raw = self.take(TENSOR_BYTES[name] * math.prod(shape))
+        raw = self.take(codec.TENSOR_BYTES[name] * math.prod(shape))
         if name == "bool" and len(raw) and np.frombuffer(raw, np.uint8).max() > 1:
             raise WireError("a bool that is neither 0 nor 1")
         # A judge that did not load torch expects no tensor, and nobody else makes it pay for the import.
@@ -221,7 +221,7 @@ class _Reader:
 _READ = {
     "0": lambda r, depth: None,
     "b": lambda r, depth: bool(r.number(0, 1)),
-    "i": lambda r, depth: r.number(-(2**63), 2**63 - 1),
+    "i": lambda r, depth: r.number(1 - 2**63, 2**63 - 1),
     "I": _Reader.read_big,
     "f": _Reader.read_float,
     "c": lambda r, depth: complex(r.read_float(), r.read_float()),
