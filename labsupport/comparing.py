@@ -149,14 +149,21 @@ def _at(difference):
 
 
 def _say_value(d, reveal):
-    wanted = f", expected {show_value(d.expected)}" if reveal else ""
+    got, expected = _told_apart(d.got, d.expected)
+    wanted = f", expected {expected}" if reveal else ""
     if d.count and d.count[1] > 1:
         share = f"{d.count[0]:,} of {d.count[1]:,} elements differ"
         largest = f", largest error {d.largest:.3g}" if d.largest is not None else ""
-        return f"First difference at {d.where}: {show_value(d.got)}{wanted} ({share}{largest})."
-    if isinstance(d.expected, float) and d.expected != d.expected:
-        return f"Got {show_value(d.got)}{_at(d)} where NaN is right." if reveal else f"Got {show_value(d.got)}{_at(d)}."
-    return f"Got {show_value(d.got)}{_at(d)}{wanted}."
+        return f"First difference at {d.where}: {got}{wanted} ({share}{largest})."
+    return f"Got {got}{_at(d)}{wanted}."
+
+
+def _told_apart(got, expected):
+    """Return both values as text, with all their digits where the short form would print two different ones alike."""
+    short = show_value(got), show_value(expected)
+    if short[0] != short[1]:
+        return short
+    return tuple(str(side.item() if isinstance(side, np.generic) else side) for side in (got, expected))
 
 
 def _say_type(d, reveal):

@@ -98,7 +98,9 @@ def _failed(exercise, observed, failed, of, reveal):
     elif answer.raised and not exercise.cases[first].raises:
         outcome = Outcome.CRASHED
     why, step = (known.says, known.next) if known else _plain_words(difference, answer, outcome, reveal)
-    seen = describe(difference, reveal=reveal) if known and outcome is Outcome.WRONG else ""
+    # A fact that failed (a copy, a loop, a budget) is what the misconception's own text is about: once is enough.
+    about_value = difference.kind not in answer.facts
+    seen = describe(difference, reveal=reveal) if known and outcome is Outcome.WRONG and about_value else ""
     if outcome is Outcome.CRASHED and known:
         seen = _crash(answer.raised)
     return Verdict(

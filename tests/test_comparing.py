@@ -68,6 +68,11 @@ def test_a_clean_check_never_tells_the_expected_value():
     assert say(5, 73, reveal=False) == "Got 5."
 
 
+def test_numbers_that_look_alike_are_told_apart():
+    assert "1.0000001" in say(np.float64(1.0000001), np.float64(1.0))
+    assert "0.1000000015, expected 0.1 " in say(np.array([0.1000000015, 1.0]), np.array([0.1, 1.0]))
+
+
 @given(st.integers(-1000, 1000), st.integers(-1000, 1000))
 def test_numbers_are_equal_exactly_when_they_are(a, b):
     assert (say(a, b) is None) == (a == b)
