@@ -131,6 +131,11 @@ def _strides_as_if_float64(shape, dtype, view):
     return _strides_after(shape, np.float64, view)
 
 
+def _strides_as_a_number(shape, dtype, view):
+    right = _strides_after(shape, dtype, view)
+    return right[0] if len(right) == 1 else right
+
+
 def _draw_strides_question(rng):
     shape = tuple(int(n) for n in rng.integers(2, 7, size=int(rng.integers(2, 4))))
     dtype = ("int8", "int16", "float32", "float64", "complex128")[int(rng.integers(5))]
@@ -182,6 +187,12 @@ PREDICT_STRIDES = Exercise(
             specimen=_strides_without_sign,
             says="The size of the jump is right, its direction is not: `::-1` walks towards lower addresses.",
             next="What number of bytes leads from the last row back to the one before it?",
+        ),
+        Misconception(
+            id="a-number-for-one-axis",
+            specimen=_strides_as_a_number,
+            says="The number is right. Strides are a tuple with one entry per axis, also when there is only one axis.",
+            next="A tuple of one number needs a comma: `(8,)`.",
         ),
         Misconception(
             id="assumes-eight-bytes",

@@ -81,7 +81,8 @@ lab.show("strides", ten, shape=(8, 3), strides=(2, 2), name="ten")
 # new recipe over old memory is called a *view*.
 #
 # ### Predict: strides (core)
-# `a = np.zeros((3, 4))` holds 12 float64, row after row. Write each answer as a tuple, in bytes.
+# `a = np.zeros((3, 4))` holds 12 float64, row after row. Write each answer in bytes, as a tuple, even for one axis:
+# `(5,)`.
 #
 # The cell after the check is a drill: it asks fresh questions for as long as you answer, and counts none of them.
 
@@ -108,7 +109,7 @@ print(memory[12:14], "is", int.from_bytes(memory[12:14], "little"), "and a[1, 2]
 
 # %% [markdown]
 # In *C order*, NumPy's habit, neighbours along the last axis touch; in *Fortran order* those along the first. The last
-# line follows the recipe by hand: element `[1, 2]` starts one row and two columns in, at byte 12.
+# line follows the recipe by hand: element `[1, 2]` starts one row and two columns in, at byte 8 + 2 + 2 = 12.
 #
 # ### Your turn: `address_of` (core)
 # - **in**: `index`, one number per axis, inside the array; `shape`; `strides`, `itemsize`, `offset` in bytes.
@@ -131,8 +132,8 @@ lab.check("address-of")
 
 # %% [markdown]
 # ## Part 2. Recipes of your own
-# `as_strided` makes a view from any shape and strides. Here a signal above itself, shifted by one sample: what is 8
-# bytes further on is the next sample. The figure shows what happens with one column too many.
+# `as_strided` makes a view from any shape and strides. Below, a signal stands above itself, shifted by one sample: one
+# row down and one column to the right both mean 8 bytes further. The figure asks for one column too many.
 
 # %%
 x = np.arange(5.0)  # (sample,), strides (8,)
@@ -182,7 +183,8 @@ lab.check("block-view")
 
 # %% [markdown]
 # ### Your turn: `diagonal_view` (more)
-# To add a constant to a diagonal, one wants to write through it; `np.diagonal` gives a view that is read-only.
+# Ridge regression adds a constant to the diagonal of a matrix. That calls for a view one can write through, and
+# `np.diagonal` gives a read-only one.
 #
 # - **in**: `m`, a matrix, any shape, any strides; `k`, 0 for the main diagonal, positive above it, negative below
 # - **out**: the k-th diagonal, a writable view, empty where it misses the matrix
@@ -203,8 +205,8 @@ lab.check("diagonal-view")
 #
 # ## Part 3. Whose bytes are these?
 # ### Predict: view or copy (core)
-# A view costs nothing and writes into its owner; a copy costs memory and writes nowhere else. With
-# `a = np.arange(12.0).reshape(3, 4)`, write `"view"` or `"copy"`.
+# A view costs next to nothing, and writing to it changes its owner. A copy costs memory, and writing to it changes
+# nothing else. With `a = np.arange(12.0).reshape(3, 4)`, write `"view"` or `"copy"`.
 
 # %%
 # exercise: strides/view-or-copy
@@ -219,7 +221,7 @@ by_ravel = ...  # a.T.ravel(order="K")
 lab.check("view-or-copy")
 
 # %%
-# Five more, answered by NumPy. `left` has shape (3, 2) and still the strides of `a`, (32, 8).
+# Five more, answered by NumPy. `left` has shape (3, 2) and the strides of `a`, (32, 8).
 a = np.arange(12.0).reshape(3, 4)
 left = a[:, :2]
 for r in (a.reshape(2, 6), left.reshape(3, 2, 1), left.reshape(-1), np.asarray(a), np.array(a)):
@@ -227,8 +229,9 @@ for r in (a.reshape(2, 6), left.reshape(3, 2, 1), left.reshape(-1), np.asarray(a
 
 # %% [markdown]
 # A view is possible when one start and one jump per axis find the elements in order. So `reshape` may split any axis,
-# but merges two only if a full pass along the inner one (here 2 x 8 bytes) equals one step of the outer (32). With
-# `copy=False` it raises an error rather than copy.
+# but merges two only if a full pass along the inner one (in `left`: 2 x 8 bytes) equals one step of the outer (32).
+#
+# `reshape` and `ravel` copy only when they must, `flatten` always. `reshape(..., copy=False)` raises an error instead.
 #
 # ### Predict: five writes (more)
 # Each line starts from `a = np.arange(6)`. What is `a[1]` afterwards?
@@ -344,8 +347,8 @@ lab.check("in-place-safe")
 # %% [markdown]
 # ## Part 5. What a jump costs (more)
 # A view is free to make, not free to read. Memory reaches the processor in *cache lines*, often 64 bytes. We count
-# the lines that n values touch when they lie 64 bytes apart and side by side, and time both. Then we count what
-# plain Python would keep.
+# the lines that n values touch when they lie 64 bytes apart and when they lie side by side, and time both. The second
+# cell counts what plain Python would keep.
 
 # %%
 from timeit import timeit
@@ -375,8 +378,8 @@ print(sys.getsizeof(1000), "bytes in one integer object")
 # A thousand values are the control: they stay in a cache, so jumping costs little. For the million, the count is exact
 # and the time is not: it also depends on which of the two arrays fits in a cache.
 #
-# A list holds 8-byte pointers, each to an integer object that the allocator rounds up to 32 bytes. If all point to one
-# object, only the pointers count.
+# A list holds pointers, 8 bytes each, to integer objects. If all point to one object, only the pointers count; the
+# difference to the first line is what an object takes once its 28 bytes are rounded up by the allocator.
 #
 # ### Predict: the same bits
 # `view` can change the dtype of the recipe too. `"<i4"` is a 4-byte integer, smallest byte first.
