@@ -42,7 +42,8 @@ class Message:
     def _repr_html_(self):
         border, back, ink = _TONES[self.tone]
         rows = "".join(
-            f'<div><span style="display:inline-block;min-width:4.5em;padding-right:.6em;font-weight:600">{html.escape(label)}</span>'
+            '<div><span style="display:inline-block;min-width:4.5em;padding-right:.6em;font-weight:600">'
+            f"{html.escape(label)}</span>"
             f'<span style="white-space:pre-wrap">{_code(text)}</span></div>'
             for label, text in self.lines
         )

@@ -46,8 +46,8 @@ lab.check("predict-batches")
 # answer. `crashed`: your code raised an error, and the line is shown. A wrong prediction costs nothing, so guess.
 #
 # ## See
-# Figures are there to be operated. This one shows how a corner of the first digit lies in memory. Change a stride
-# and watch where the arrows land; the lesson on strides explains it.
+# Figures are there to be operated. This one shows how a corner of the first digit lies in memory: click a value of
+# the grid and find the byte it is read from, change a stride and look again. The lesson on strides explains it.
 
 # %%
 lab.show("strides", digits[0, :3, :6])
@@ -131,7 +131,7 @@ lab.drill("predict-batches", ...)
 # %% [markdown]
 # ## Undo and update
 # Your copy of each lesson lies in `work/`, and it is yours: write in it, add cells. These commands run in a terminal
-# (File, New, Terminal), in the course's folder; on Windows write `py lab` instead of `./lab`.
+# in the course's folder (File, New, Terminal opens one in `work/`: type `cd ..` first). On Windows: `py lab reset ...`.
 #
 # - `./lab reset start-here/mend-batches` brings one exercise back as shipped and keeps your version as a backup
 # - `./lab update` brings in a newer release of the course; your answers and added cells stay

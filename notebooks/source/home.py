@@ -43,6 +43,6 @@ progress()
 # ## Good to know
 #
 # - Your work stays in `work/`; updating the course never overwrites an answer.
-# - In a terminal (File, New, Terminal): `./lab lessons` says the same as the cell above, `./lab doctor` looks
-#   at the machine, `./lab start strides` opens a lesson. On Windows: `py lab` instead of `./lab`.
+# - In a terminal in the course's folder, `./lab lessons` says the same as the cell above, `./lab doctor` looks at the
+#   machine, `./lab --help` lists the rest. On Windows, write `py lab` for `./lab`.
 # - Where the data come from, and their licences: `data/README.md` in the course's folder.
