@@ -79,7 +79,7 @@ def lessons():
 def _lesson(number, slug, subject, source):
     if source is None:
         return Lesson(number=number, slug=slug, title=subject, minutes=0, hardware="", ready=False)
-    text = source[1].read_text(encoding="utf-8").replace("\n# ", "\n")
+    text = f"\n{source[1].read_text(encoding='utf-8')}".replace("\n# ", "\n")
     title = re.search(r"^#\s*# (.+)$|^# (.+)$", text, re.MULTILINE)
     minutes = _MINUTES.search(text)
     return Lesson(

@@ -44,7 +44,7 @@ def progress_of(known, passed):
     if not any(done):
         return f"not started: {len(core)} core exercises, {known.minutes} minutes"
     words = "core complete" if done[0] == len(core) else f"{done[0]} of {len(core)} core exercises passed"
-    return f"{words}, {done[1]} of {len(more)} more"
+    return f"{words}, {done[1]} of {len(more)} more" if more else words
 
 
 class Lab:
