@@ -87,6 +87,7 @@ def _is_library(filename):
 def peak_bytes(function, make_args, rounds=2):
     """Return (peak bytes allocated during a call, bytes still held afterwards) by `tracemalloc`.
 
+    Held is what the result keeps alive once the caller has let go of the inputs: an input it refers to counts.
     The smaller of two rounds counts: the first one also pays for caches and lazy imports. Errors count as 0.
     """
     was_tracing, was_collecting = tracemalloc.is_tracing(), gc.isenabled()
@@ -94,7 +95,7 @@ def peak_bytes(function, make_args, rounds=2):
     if not was_tracing:
         tracemalloc.start()
     try:
-        seen = [_one_round(function, make_args()) for _ in range(rounds)]
+        seen = [_one_round(function, make_args) for _ in range(rounds)]
     finally:
         if not was_tracing:
             tracemalloc.stop()
@@ -103,16 +104,20 @@ def peak_bytes(function, make_args, rounds=2):
     return min(peak for peak, _ in seen), min(held for _, held in seen)
 
 
-def _one_round(function, args):
+def _one_round(function, make_args):
+    empty, _ = tracemalloc.get_traced_memory()
+    args = make_args()
     before, _ = tracemalloc.get_traced_memory()
     tracemalloc.reset_peak()
     result = None
     with contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         result = function(*args)
-    held, peak = tracemalloc.get_traced_memory()
+    _, peak = tracemalloc.get_traced_memory()
+    del args
+    held, _ = tracemalloc.get_traced_memory()
     del result  # it had to live until the numbers were read
-    return max(0, peak - before), max(0, held - before)
+    return max(0, peak - before), max(0, held - empty)
 
 
 def count_steps(function, args):
