@@ -112,11 +112,10 @@ def _memory(marks, source, model, chosen, secret, room, y):
             marks.append(text(x + sw // 2, row_y + 24, "value", "⋯"))
             marks.append(text(x + sw // 2, row_y + SLOT_H + 14, "small", f"{number(e['gap'])} B"))
             continue
-        marks.append(
-            cell(f"m{e['at']}", x, row_y, sw, SLOT_H, _slot_role(e, chosen, secret), [e["label"], _slot_note(e)])
-        )
+        role, lines = _slot_role(e, chosen, secret), [e["label"], _slot_note(e)]
+        (front if role.endswith("!") else marks).append(cell(f"m{e['at']}", x, row_y, sw, SLOT_H, role, lines))
         marks.append(text(x + sw // 2, row_y + SLOT_H + 14, "small", number(e["at"])))
-        if source["itemsize"] <= 8 and len(entries) <= FINE and not e["out"]:
+        if 1 < source["itemsize"] <= 8 and len(entries) <= FINE and not e["out"]:
             ticks = (f"M{x + b * sw // source['pitch']} {row_y + SLOT_H}v-4" for b in range(1, source["itemsize"]))
             marks.append(path("tick", "".join(ticks)))
     marks.extend(front)

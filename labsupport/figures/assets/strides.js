@@ -343,7 +343,7 @@ function drawMemory(marks, source, model, chosen, secret, room, y) {
     const role = slotRole(e, chosen, secret);
     (role.endsWith("!") ? front : marks).push(cell(`m${e.at}`, x, rowY, sw, SLOT_H, role, [e.label, slotNote(e)]));
     marks.push(text(x + half, rowY + SLOT_H + 14, "small", feet[k]));
-    if (source.itemsize <= 8 && entries.length <= FINE && !e.out) {
+    if (source.itemsize > 1 && source.itemsize <= 8 && entries.length <= FINE && !e.out) {
       let ticks = "";
       for (let b = 1; b < source.itemsize; b++) {
         ticks += `M${x + floorDiv(b * sw, source.pitch)} ${rowY + SLOT_H}v-4`;

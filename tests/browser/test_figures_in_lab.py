@@ -1,0 +1,443 @@
+"""The figures in a real JupyterLab: they appear, they can be operated, and their picture is there when they cannot."""
+
+import base64
+import json
+import os
+import subprocess
+import sys
+
+import nbformat
+import pytest
+from lab_page import FIGURE, PANEL
+
+SETUP = """\
+import threading
+import numpy as np
+from labsupport.figures import broadcasting, strides
+"""
+CELLS = [
+    SETUP,
+    "walk = strides.draw(np.arange(12.0).reshape(3, 4))\nwalk",
+    "align = broadcasting.draw(np.arange(3.0)[:, None], np.arange(4.0))\nalign",
+    "strides.draw(np.arange(12.0).reshape(3, 4), shape=(4, 4), strides=(32, 8)).set(at=[3, 1])",
+    "broadcasting.draw((4,), (4, 3))",
+]
+N_FIGURES = 4
+CONTROLS = {
+    "strides": (
+        "axis 0 size, axis 0 stride, bytes, Reverse axis 0, Every 2nd along axis 0, "
+        "axis 1 size, axis 1 stride, bytes, Reverse axis 1, Every 2nd along axis 1, "
+        "offset, bytes, Transpose, Add axis, Drop last axis, Reset, Predict, Code, Elements of the view"
+    ),
+    "broadcasting": (
+        "a size 0, a size 1, + first axis for a, + last axis for a, − first axis of a, "
+        "b size 0, + first axis for b, + last axis for b, − first axis of b, "
+        "Reset, Predict, Code, Elements of the result"
+    ),
+}
+
+
+def write_notebook(path, cells):
+    cells = [nbformat.v4.new_code_cell(source, id=f"c{k}") for k, source in enumerate(cells)]
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), path)
+
+
+@pytest.fixture(scope="module")
+def figures(lab):
+    """The notebook of this file, run; a locator of its figures."""
+    write_notebook(lab.server.work / "figures.ipynb", CELLS)
+    lab.open("figures.ipynb")
+    lab.run_all()
+    lab.page.wait_for_function(f"() => document.querySelectorAll('{FIGURE}').length === {N_FIGURES}")
+    return lab.figures()
+
+
+@pytest.fixture
+def walk(figures, lab):
+    """The stride explorer, as it was first shown."""
+    yield reset(figures.nth(0))
+
+
+@pytest.fixture
+def align(figures):
+    """The broadcast aligner, as it was first shown."""
+    yield reset(figures.nth(1))
+
+
+def reset(figure):
+    figure.get_by_role("button", name="Reset", exact=True).click()
+    figure.page.wait_for_function("(f) => !JSON.parse(f.dataset.state).predict", arg=figure.element_handle())
+    return figure
+
+
+def state(figure):
+    return json.loads(figure.get_attribute("data-state"))
+
+
+def said(figure):
+    return figure.get_by_role("status").inner_text()
+
+
+def in_python(lab, name):
+    """Return the state of a figure as the kernel has it, once what the browser sent has arrived."""
+    lab.page.wait_for_function(
+        """async ([name, selector, n]) => {
+          const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
+          const code = `__import__('json').dumps([${name}.state, ${name}.widget().said])`;
+          const reply = await kernel.requestExecute({ code: '', silent: true, user_expressions: { it: code } }).done;
+          const words = reply.content.user_expressions.it.data['text/plain'];
+          const figure = document.querySelectorAll(selector)[n];
+          const [held, said] = JSON.parse(words.slice(1, -1).replace(/\\\\'/g, "'").replace(/\\\\\\\\/g, '\\\\'));
+          const shown = JSON.parse(figure.dataset.state);
+          return Object.keys(shown).every((key) => JSON.stringify(shown[key]) === JSON.stringify(held[key]))
+            && said === figure.querySelector('[role=status]').textContent;
+        }""",
+        arg=[name, FIGURE, 0 if name == "walk" else 1],
+    )
+    return json.loads(eval(lab.ask(f"__import__('json').dumps({name}.state)")))
+
+
+def test_every_figure_appears_and_hides_its_picture(figures, lab):
+    for k in range(N_FIGURES):
+        assert figures.nth(k).locator("svg.drawing .cell").count() > 3
+    stills = lab.page.locator(f"{PANEL} img[data-figure]")
+    assert stills.count() == N_FIGURES
+    assert not any(stills.nth(k).is_visible() for k in range(N_FIGURES))
+    assert "16 bytes" in said(figures.nth(2))
+    assert "Axis 1 does not fit" in said(figures.nth(3))
+
+
+def test_fields_buttons_and_keys_change_value_drawing_words_and_python(walk, lab):
+    field = walk.get_by_role("spinbutton", name="axis 0 stride, bytes")
+    field.focus()
+    lab.page.keyboard.press("ArrowDown")
+    assert field.input_value() == "24"
+    assert state(walk)["strides"] == [24, 8]
+    assert "strides (24, 8) bytes" in walk.locator(".summary").inner_text()
+    walk.get_by_role("button", name="Reset").click()
+    walk.get_by_role("spinbutton", name="offset, bytes").fill("8")
+    walk.get_by_role("spinbutton", name="axis 0 size").fill("2")
+    walk.get_by_role("button", name="less offset, bytes").click()
+    assert (state(walk)["offset"], state(walk)["shape"]) == (0, [2, 4])
+    for name in ("Transpose", "Reverse axis 0", "Every 2nd along axis 0"):
+        walk.get_by_role("button", name=name).click()
+    walk.get_by_role("listbox").focus()
+    for key in ("End", "ArrowDown", "ArrowLeft", "ArrowRight"):
+        lab.page.keyboard.press(key)
+    assert state(walk)["at"] == [1, 1]
+    assert walk.locator("[aria-selected=true]").get_attribute("aria-label") == "a[1, 1], address 40, 5"
+    assert said(walk) == "a[1, 1] reads 8 bytes at address 40 = 24 + 1 × (−16) + 1 × 32. They hold 5."
+    assert in_python(lab, "walk")["strides"] == [-16, 32]
+    walk.locator("[data-name='v0,0']").click()
+    walk.locator("[data-name='m8']").click()
+    assert state(walk)["at"] == [1, 0]
+    walk.get_by_role("button", name="Code", exact=True).click()
+    walk.get_by_role("button", name="Add axis").click()
+    assert "np.ndarray((2, 2, 1), a.dtype, buffer=a" in walk.locator(".code").inner_text()
+    walk.get_by_role("button", name="Drop last axis").click()
+    assert state(walk)["shape"] == [2, 2]
+
+
+def test_python_sets_what_the_browser_shows(walk, lab):
+    lab.ask("walk.set(shape=(10, 3), strides=(8, 8), at=(9, 2)) and None")
+    lab.page.wait_for_function("(f) => JSON.parse(f.dataset.state).shape[0] === 10", arg=walk.element_handle())
+    assert walk.get_by_role("spinbutton", name="axis 0 size").input_value() == "10"
+    assert walk.locator("[data-name='m88'] text").all_inner_texts() == ["11", ""][:1]
+    assert walk.locator("[data-name='m80'] text").all_inner_texts() == ["10", "×2"]
+
+
+def test_predicting_an_address(walk, lab):
+    walk.get_by_role("button", name="Predict").click()
+    asked = state(walk)["at"]
+    label = f"Address of a[{asked[0]}, {asked[1]}]"
+    answer = walk.get_by_role("spinbutton", name=label)
+    right = asked[0] * 32 + asked[1] * 8
+    hidden = walk.locator("svg.drawing").inner_html()
+    assert f"@{right}" not in hidden
+    assert "wanted" not in walk.locator(f"[data-name='m{right}']").get_attribute("class")
+    answer.fill(str(right // 8))
+    walk.get_by_role("button", name="Check").click()
+    assert "That counts elements" in said(walk)
+    answer.fill(str(right))
+    lab.page.keyboard.press("Enter")
+    assert said(walk).startswith("Right: 0 of 1 at the first try. a[")
+    assert f"@{right}" in walk.locator("svg.drawing").inner_html()
+    walk.get_by_role("button", name="Next").click()
+    assert state(walk)["at"] != asked
+    walk.get_by_role("button", name="Show").click()
+    assert state(walk)["revealed"]
+    assert in_python(lab, "walk")["asked"] == 1
+
+
+def test_the_aligner_by_keys_fields_and_prediction(align, lab):
+    align.get_by_role("listbox").focus()
+    for key in ("ArrowDown", "End"):
+        lab.page.keyboard.press(key)
+    assert said(align) == "result[1, 3] = a[1, 0] + b[3] = 1 + 3 = 4."
+    field = align.get_by_role("spinbutton", name="b size 0")
+    field.focus()
+    lab.page.keyboard.press("ArrowUp")
+    assert state(align)["shapes"] == [[3, 1], [5]]
+    field.fill("4")
+    align.get_by_role("button", name="− first axis of a").click()
+    align.get_by_role("spinbutton", name="a size 0").fill("3")
+    assert "Axis 0 does not fit: a has 3 and b has 4" in said(align)
+    assert align.get_by_role("listbox").count() == 0
+    align.get_by_role("button", name="+ last axis for a").click()
+    assert in_python(lab, "align")["shapes"] == [[3, 1], [4]]
+    align.get_by_role("button", name="Code").click()
+    assert "np.broadcast_shapes((3, 1), (4,))  # (3, 4)" in align.locator(".code").inner_text()
+    align.get_by_role("button", name="Predict").click()
+    assert "(3, 4)" not in align.inner_text()
+    answer = align.get_by_role("textbox", name="Shape of the result")
+    for given, reason in (("four", "Type sizes"), ("4", "2 axes"), ("error", "It works"), ("(3, 4)", "Right: 0 of 1")):
+        answer.fill(given)
+        lab.page.keyboard.press("Enter")
+        assert reason in said(align)
+
+
+def test_keys_typed_in_a_figure_never_reach_the_notebook(walk, align, lab):
+    before = [(c["type"], c["source"]) for c in lab.cells()]
+    for figure in (walk, align):
+        figure.get_by_role("button", name="Predict").click()
+        places = figure.locator("button:not([tabindex='-1']):not([disabled]):visible, input:visible, [role=listbox]")
+        for k in range(places.count()):
+            places.nth(k).focus()
+            for key in "ddxmab":
+                lab.page.keyboard.press(key)
+    assert [(c["type"], c["source"]) for c in lab.cells()] == before
+
+
+def test_tab_visits_each_control_once_in_reading_order(walk, align, lab):
+    for figure, kind in ((walk, "strides"), (align, "broadcasting")):
+        figure.get_by_role("spinbutton").first.focus()
+        visited = []
+        for _ in range(40):
+            inside = figure.evaluate("(f) => f.contains(document.activeElement)")
+            if not inside:
+                break
+            visited.append(figure.evaluate(_NAME_OF_FOCUS))
+            lab.page.keyboard.press("Tab")
+        assert ", ".join(visited) == CONTROLS[kind]
+
+
+_NAME_OF_FOCUS = """() => {
+  const e = document.activeElement;
+  const by = (e.getAttribute('aria-labelledby') || '').split(' ').filter(Boolean);
+  if (by.length) return by.map((id) => document.getElementById(id).textContent).join(' ');
+  return e.labels?.[0]?.textContent || e.getAttribute('aria-label')?.split(',')[0] || e.textContent;
+}"""
+
+
+def axe(page):
+    from axe_playwright_python.sync_playwright import Axe
+
+    options = {"resultTypes": ["violations"]}
+    found = Axe().run(page, context=".lab-figure", options=options).response["violations"]
+    return [(rule["id"], [n["html"][:120] for n in rule["nodes"]]) for rule in found]
+
+
+@pytest.mark.parametrize("theme", ["dark", "light"])
+def test_themes_contrast_and_axe(figures, lab, theme):
+    lab.theme(theme)
+    walk = figures.nth(0)
+    walk.get_by_role("button", name="Predict").click()
+    for figure in (walk, figures.nth(2), figures.nth(1)):
+        low = lab.page.evaluate(_LEAST_CONTRAST, figure.element_handle())
+        assert low["ratio"] >= 4.5, low
+    assert axe(lab.page) == []
+
+
+def test_forced_colours_stay_readable(figures, lab):
+    lab.page.emulate_media(forced_colors="active")
+    for k in range(N_FIGURES):
+        low = lab.page.evaluate(_LEAST_CONTRAST, figures.nth(k).element_handle())
+        assert low["ratio"] >= 4.5, low
+    lab.page.emulate_media(forced_colors="none")
+
+
+# contrast of every piece of text against what lies behind it: its cell's fill, or the nearest background
+_LEAST_CONTRAST = """(figure) => {
+  const channels = (c) => c.match(/[\\d.]+/g).slice(0, 3).map(Number);
+  const light = (c) => { const [r, g, b] = channels(c).map((v) => v / 255).map((v) => (
+    v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+  const behind = (e) => {
+    for (let at = e; at; at = at.parentElement) {
+      const rect = at.classList?.contains('cell') && at.querySelector('rect');
+      if (rect) return getComputedStyle(rect).fill;
+      const ground = getComputedStyle(at).backgroundColor;
+      if (!/, 0\\)$|transparent/.test(ground)) return ground;
+    }
+    return 'rgb(255, 255, 255)';
+  };
+  let least = { ratio: 21 };
+  for (const e of figure.querySelectorAll('text, p, span, label, button, input, pre, strong')) {
+    if (!e.textContent.trim() && !e.value) continue;
+    const own = getComputedStyle(e);
+    const [ink, ground] = [e.tagName === 'text' ? own.fill : own.color, behind(e)];
+    const [low, high] = [light(ink), light(ground)].sort((a, b) => a - b);
+    const ratio = (high + 0.05) / (low + 0.05);
+    if (ratio < least.ratio) least = { ratio, text: e.textContent, ink, ground };
+  }
+  return least;
+}"""
+
+
+def test_narrow_and_enlarged_pages_keep_text_and_controls(figures, lab):
+    walk = reset(figures.nth(0))
+    size = lab.page.viewport_size
+    for width, zoom in ((640, 1), (1280, 2)):  # zooming a page by 2 halves its width in CSS pixels
+        lab.page.set_viewport_size({"width": width // zoom, "height": size["height"]})
+        lab.page.wait_for_function(
+            "(f) => Number(f.querySelector('svg').getAttribute('width')) <= f.clientWidth", arg=walk.element_handle()
+        )
+        for k in range(N_FIGURES):
+            seen = lab.page.evaluate(_CLIPPED, figures.nth(k).element_handle())
+            assert seen["clipped"] == []
+            assert seen["text"] >= 11
+            assert seen["target"] >= 32
+    lab.page.set_viewport_size(size)
+
+
+_CLIPPED = """(figure) => {
+  const frame = figure.getBoundingClientRect();
+  const shown = (e) => e.getClientRects().length > 0;
+  const clipped = [...figure.querySelectorAll('button, input, text, .cell rect, p, pre')].filter(shown).filter((e) => {
+    const box = e.getBoundingClientRect();
+    return box.left < frame.left - 1 || box.right > frame.right + 1 || box.bottom > frame.bottom + 1;
+  }).map((e) => e.outerHTML.slice(0, 120));
+  const scale = (svg) => svg.getBoundingClientRect().width / Number(svg.getAttribute('width'));
+  const words = [...figure.querySelectorAll('text, p, span, label, button, input, pre')].filter(shown);
+  const sizes = words.map((e) => parseFloat(getComputedStyle(e).fontSize) * scale(figure.querySelector('svg')));
+  const targets = [...figure.querySelectorAll('button, input, [role=option] rect')].filter(shown).map((e) => (
+    Math.min(e.getBoundingClientRect().width, e.getBoundingClientRect().height)));
+  return { clipped, text: Math.min(...sizes), target: Math.round(Math.min(...targets)) };
+}"""
+
+
+def test_reduced_motion_stops_transitions(walk, lab):
+    duration = "(f) => getComputedStyle(f.querySelector('.cell rect')).transitionDuration"
+    lab.page.emulate_media(reduced_motion="reduce")
+    assert lab.page.evaluate(duration, walk.element_handle()) == "0s"
+    lab.page.emulate_media(reduced_motion="no-preference")
+
+
+def test_callbacks_run_in_the_main_thread(walk, lab):
+    lab.ask("globals().update(threads=[]) or walk.widget().observe(note, 'state')")
+    write = "lambda change: threads.append(threading.current_thread() is threading.main_thread())"
+    lab.ask(f"globals().update(note={write}) or walk.widget().observe(note, 'state')")
+    walk.get_by_role("button", name="Transpose").click()
+    in_python(lab, "walk")
+    assert lab.ask("threads and all(threads)") == "True"
+    lab.ask("walk.widget().unobserve(note, 'state')")
+
+
+def test_a_reloaded_page_shows_the_same_values(figures, lab):
+    walk = reset(figures.nth(0))
+    walk.get_by_role("button", name="Transpose").click()
+    expected = in_python(lab, "walk")
+    lab.save()
+    lab.reload()
+    lab.page.wait_for_selector(FIGURE)
+    shown = lab.figures().nth(0)
+    assert {key: state(shown)[key] for key in ("shape", "strides", "offset")} == {
+        key: expected[key] for key in ("shape", "strides", "offset")
+    }
+    assert not lab.page.locator(f"{PANEL} img[data-figure]").first.is_visible()
+
+
+def test_a_new_kernel_leaves_the_picture(figures, lab):
+    lab.errors.expected.append("model")  # the widget manager reports that the old kernel's widgets are gone
+    lab.save()
+    lab.open("figures.ipynb")
+    stills = lab.page.locator(f"{PANEL} img[data-figure]")
+    lab.page.wait_for_function(
+        f"() => [...document.querySelectorAll('{PANEL} img[data-figure]')].filter((i) => i.naturalWidth > 0).length === 4"
+    )
+    assert stills.first.is_visible()
+    assert "Stride explorer. Shape (3, 4)" in stills.first.get_attribute("alt")
+    lab.errors.expected.clear()
+
+
+@pytest.fixture(scope="module")
+def executed(lab):
+    """A notebook executed without a browser, with widget state stored, as nbclient does by default."""
+    path = lab.server.work / "executed.ipynb"
+    write_notebook(path, CELLS[:3])
+    env = os.environ | {k: v for k, v in jupyter_folders(lab.server).items()}
+    command = [sys.executable, "-m", "jupyter", "nbconvert", "--to", "notebook", "--execute", "--inplace", str(path)]
+    subprocess.run(command, env=env, check=True, capture_output=True, timeout=300)
+    return path
+
+
+def jupyter_folders(server):
+    from labsupport.server import environment
+
+    return environment(server.work)
+
+
+def test_an_untrusted_notebook_shows_the_picture(executed, lab):
+    lab.errors.expected.append("Widget")
+    lab.open("executed.ipynb")
+    still = lab.page.locator(f"{PANEL} img.lab-figure-still, {PANEL} .jp-OutputArea img").first
+    still.wait_for()
+    assert still.is_visible()
+    assert still.evaluate("(i) => i.naturalWidth") > 0
+    assert "12 elements at 12 addresses" in still.get_attribute("alt")
+    assert lab.page.locator(f"{PANEL} .jp-OutputArea svg text").count() == 0
+    lab.errors.expected.clear()
+
+
+def test_a_trusted_notebook_with_state_works_without_running(executed, lab):
+    trusted = executed.with_name("trusted.ipynb")
+    trusted.write_bytes(executed.read_bytes())
+    command = [sys.executable, "-m", "jupyter", "trust", str(trusted)]
+    subprocess.run(command, env=os.environ | jupyter_folders(lab.server), check=True, capture_output=True, timeout=120)
+    lab.open("trusted.ipynb")
+    lab.page.wait_for_selector(FIGURE)
+    figure = lab.figures().first
+    figure.get_by_role("listbox").focus()
+    lab.page.keyboard.press("ArrowRight")
+    assert said(figure) == "a[0, 1] reads 8 bytes at address 8 = 0 + 0 × 32 + 1 × 8. They hold 1."
+    assert all(cell["count"] for cell in lab.cells())  # the counts of the stored run; nothing was run here
+
+
+def test_twenty_figures_scroll_and_stay_light(lab):
+    cell = "strides.draw(np.arange(24.0).reshape(4, 6)[:, ::-1])"
+    write_notebook(lab.server.work / "twenty.ipynb", [SETUP, *[cell] * 20])
+    lab.open("twenty.ipynb")
+    client = lab.page.context.new_cdp_session(lab.page)
+    client.send("Performance.enable")
+
+    def heap_mb():
+        client.send("HeapProfiler.collectGarbage")
+        metrics = client.send("Performance.getMetrics")["metrics"]
+        return next(m["value"] for m in metrics if m["name"] == "JSHeapUsedSize") / 1e6
+
+    before = heap_mb()
+    lab.run_all()
+    count = "() => document.querySelectorAll('.lab-figure[data-ready]').length"
+    for where in ("last", "first"):
+        for k in range(20) if where == "last" else range(19, -1, -1):
+            lab.page.evaluate("(k) => window.jupyterapp.shell.currentWidget.content.scrollToItem(k + 1)", k)
+        lab.page.wait_for_function(f"{count.replace('() =>', '() =>')}" + " > 0")
+    for k in (0, 10, 19):
+        lab.page.evaluate("(k) => window.jupyterapp.shell.currentWidget.content.scrollToItem(k + 1)", k)
+        figure = lab.page.locator(f"{PANEL} .jp-Cell").nth(k + 1).locator(".lab-figure[data-ready]")
+        figure.wait_for()
+        assert figure.locator(".cell").count() == 48
+    assert heap_mb() - before < 50
+    sizes = [len(json.dumps(cell["outputs"])) for cell in lab.cells()]
+    assert max(sizes) <= 60_000
+
+
+def test_the_picture_of_a_full_figure_is_small(lab):
+    """The largest drawing there is, 200 elements, as text in a notebook."""
+    import numpy as np
+
+    from labsupport.figures import strides
+
+    html = strides.draw(np.arange(200.0).reshape(10, 20) * 1000).html()
+    assert len(html) <= 60_000
+    assert base64.b64decode(html.partition("base64,")[2].partition('"')[0]).startswith(b"<svg")
