@@ -43,7 +43,7 @@ def decode_body(body, header_size, *, layouts_allowed=False):
     reader = _Reader(_tokens(view[:header_size]), view[header_size:], layouts_allowed)
     try:
         return reader.read_all()
-    except (ValueError, TypeError, OverflowError, MemoryError, UnicodeError) as error:
+    except (ValueError, TypeError, OverflowError, MemoryError, RuntimeError) as error:
         raise WireError(f"a part of the frame cannot be read ({type(error).__name__})") from None
 
 
@@ -209,8 +209,8 @@ class _Reader:
 
     def read_tensor(self, depth):
         name, needs_grad, shape = self.token(str), self.number(0, 1), self.shape()
-        if name not in codec.TENSOR_BYTES:
-            raise WireError("a dtype that does not cross")
+        if name not in codec.TENSOR_BYTES or (needs_grad and "float" not in name and "complex" not in name):
+            raise WireError("a dtype that does not cross, or not with gradients")
         raw = self.take(codec.TENSOR_BYTES[name] * math.prod(shape))
         if name == "bool" and len(raw) and np.frombuffer(raw, np.uint8).max() > 1:
             raise WireError("a bool that is neither 0 nor 1")
