@@ -44,27 +44,27 @@ def _renamed(obj, name):
     return b"".join(lines).decode()
 
 
-def reference_answer(exercise: Exercise):
-    """Return the reference as an answer; a prediction is run and becomes literal assignments."""
+def reference_answer(exercise: Exercise, seed=0):
+    """Return the reference as an answer; a prediction is run (on the inputs of `seed`) and becomes literal assignments."""
     if exercise.kind == "prediction":
-        return Answer(_literals(exercise, lambda inputs: exercise.reference(*inputs)), exercise.names)
+        return Answer(_literals(exercise, lambda inputs: exercise.reference(*inputs), seed), exercise.names)
     return Answer(source_of(exercise.reference, exercise.names[0], exercise.setup), exercise.names)
 
 
-def specimen_answer(exercise: Exercise, misconception):
+def specimen_answer(exercise: Exercise, misconception, seed=0):
     """Return a misconception's specimen as an answer."""
     specimen = misconception.specimen
     if exercise.kind == "prediction":
         value = specimen if callable(specimen) else lambda *inputs: specimen
-        return Answer(_literals(exercise, lambda inputs: value(*inputs)), exercise.names)
+        return Answer(_literals(exercise, lambda inputs: value(*inputs), seed), exercise.names)
     return Answer(source_of(specimen, exercise.names[0], exercise.setup), exercise.names)
 
 
-def _literals(exercise, value_of):
+def _literals(exercise, value_of, seed):
     from labsupport.observing import inputs_for
     from labsupport.probing.plain import plain_literal
 
-    rows = zip(exercise.names, inputs_for(exercise), strict=True)
+    rows = zip(exercise.names, inputs_for(exercise, seed), strict=True)
     return "".join(f"{name} = {plain_literal(value_of(inputs))!r}\n" for name, inputs in rows)
 
 

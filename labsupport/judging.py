@@ -66,7 +66,7 @@ def _not_yet(exercise, observed, of):
         exercise=exercise.id,
         outcome=Outcome.NOT_YET,
         why=why,
-        next="Fill in the cell above, run it, then run this check again.",
+        next=f"{'Change the code in' if exercise.kind == 'debug' else 'Fill in'} the cell above, run it, then run this check again.",
         points_of=of,
     )
 

@@ -95,7 +95,9 @@ class Lab:
         main = namespace[exercise.names[0]]
         source = None if exercise.kind == "prediction" else answering.live_source(main)
         subject = Subject(exercise.names, namespace, source, exercise.setup)
-        return verdict_on(exercise, subject, untouched=_is_stub(exercise, source))
+        # A wrong prediction is worth a second thought, so its right value is not told.
+        reveal = exercise.kind != "prediction"
+        return verdict_on(exercise, subject, untouched=_is_stub(exercise, source), reveal=reveal)
 
     def _after(self, exercise, verdict):
         """Return the lines that follow a verdict: where a hint or the solution is, once they are of use."""

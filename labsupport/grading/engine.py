@@ -1,0 +1,403 @@
+"""One submission to rows: answers go into a caged child, observations come back, the judge decides.
+
+This process never runs a line of a learner's code. It knows the references; the child that runs the answer does not.
+References and specimens are observed through the same questions, in a child of their own.
+"""
+
+import functools
+import hashlib
+import hmac
+import os
+import time
+from dataclasses import dataclass, field, replace
+
+from labsupport import answering, catalog
+from labsupport.course import Observation, Outcome, Raised, Verdict
+from labsupport.errors import LabError
+from labsupport.grading import outside
+from labsupport.grading.store import Row
+from labsupport.grading.wire import WireError, decode, encode
+from labsupport.judging import Observed, judge
+from labsupport.observing import PUBLIC_SEED, inputs_for
+from labsupport.places import NOTEBOOKS, ROOT
+
+__all__ = [
+    "Graded", "GradingImpossible", "Secret", "course_version", "grade_submission", "grading_key", "judge_again",
+]  # fmt: skip
+
+_LOAD_S = 10.0  # a cell may take this long
+_SPARE_S = 1.0  # beyond a limit inside the child, until the judge ends it from outside
+_SUBMISSION_S = 120.0
+_NOT_HERE = ("passed", "wrong", "crashed", "over limit")
+
+
+class GradingImpossible(LabError):
+    """No verdict can be made here: a layer of the cage that is required did not come up. Nobody's answer was run."""
+
+    exit_code = 3
+
+
+@dataclass(frozen=True)
+class Secret:
+    """The instructor's secret: inputs are derived from it, and records are signed with it; empty means `feedback`."""
+
+    key: bytes = b""
+
+    @classmethod
+    def load(cls, path=None):
+        """Return the secret of `path`, else of LAB_SECRET, else none.
+
+        Raises:
+            LabError: the file is missing, empty, or can be read by others.
+        """
+        if path is None:
+            return cls(os.environ.get("LAB_SECRET", "").encode())
+        try:
+            mode, key = path.stat().st_mode, path.read_bytes().strip()
+        except OSError as error:
+            raise LabError(f"the secret {path} cannot be read ({error.strerror})", next_step="name a file that holds it") from None
+        if mode & 0o077 and os.name == "posix":
+            raise LabError(f"the secret {path} can be read by others", next_step=f"chmod 600 {path}")
+        if len(key) < 16:
+            raise LabError(f"the secret {path} has {len(key)} bytes", next_step="write at least 16 random ones into it")
+        return cls(key)
+
+    def __bool__(self):
+        return bool(self.key)
+
+    def __repr__(self):
+        return f"Secret({'set' if self.key else 'none'})"
+
+    def seed(self, submission, exercise_id):
+        """Return the seed of one submission's inputs: its own, and the same when it is graded again."""
+        if not self.key:
+            return PUBLIC_SEED
+        digest = hmac.new(self.key, f"{submission}\n{exercise_id}".encode(), hashlib.sha256).digest()
+        return int.from_bytes(digest[:8], "big")
+
+    def sign(self, text):
+        """Return the HMAC of a record as hex, "" without a secret."""
+        return hmac.new(self.key, text.encode(), hashlib.sha256).hexdigest() if self.key else ""
+
+
+@dataclass(frozen=True)
+class Graded:
+    """A submission's rows, the observation frames behind them ({key: bytes}), and what it used."""
+
+    rows: tuple[Row, ...]
+    frames: dict = field(default_factory=dict)
+    usage: dict = field(default_factory=dict)
+
+
+@functools.cache
+def course_version():
+    """Return a digest of everything a verdict depends on: the package and the built notebooks."""
+    found = sorted([*(ROOT / "labsupport").rglob("*.py"), *NOTEBOOKS.glob("*.ipynb")])
+    digest = hashlib.sha256()
+    for path in found:
+        digest.update(f"{path.relative_to(ROOT).as_posix()}\n".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def grading_key(submission, secret):
+    """Return what verdict rows are tied to: the file, the course and whose inputs were used."""
+    parts = (submission.sha256, submission.learner, submission.lesson, course_version(), secret.sign("inputs"))
+    return hashlib.sha256("\n".join(str(part) for part in parts).encode()).hexdigest()[:32]
+
+
+def grade_submission(submission, *, runner, secret, known=lambda key: None):
+    """Return a `Graded` with one row per exercise of the submission's lesson.
+
+    Nothing a learner did makes it raise. An answer that hangs or dies costs its own exercise only: the next one gets
+    a new child. Observations that `known(key)` still has are judged without running anything.
+
+    Args:
+        submission: an `intake.Submission`.
+        runner: an open `Runner`.
+        secret: a `Secret`.
+        known: returns the kept observation frame of a key, or None.
+
+    Raises:
+        GradingImpossible: a required layer of the cage did not report that it works.
+    """
+    exercises = catalog.exercises(submission.lesson) if submission.lesson else ()
+    frames, rows = {}, []
+    started = time.monotonic()
+    with _Children(runner) as children:
+        for exercise in exercises:
+            taken = submission.answers.get(exercise.id)
+            left = _SUBMISSION_S - (time.monotonic() - started)
+            rows.append(_grade_one(exercise, submission, taken, children, secret, known, frames, left))
+        usage = {"wall_s": round(time.monotonic() - started, 3), **children.usage()}
+    return Graded(tuple(replace(row, usage=usage) for row in rows), frames, usage)
+
+
+def _grade_one(exercise, submission, taken, children, secret, known, frames, left):
+    seed = secret.seed(submission.sha256, exercise.id)
+    problem = _before_running(exercise, submission, taken, left)
+    if problem:
+        return _row(problem, exercise, submission, taken)
+    key = _observation_key(exercise, taken, seed)
+    try:
+        frame = known(key)
+        if frame is None:
+            answer = _observe(exercise, _as_program(exercise, taken), seed, children)
+            frame = encode(_packed(answer))
+        frames[key] = frame
+        verdict = _judge(exercise, _unpacked(decode(frame)), seed, children)
+    except GradingImpossible:
+        raise
+    except Exception as error:  # ours: whatever it is, it must not become the learner's zero
+        verdict = _fault(exercise, f"{type(error).__name__}: {error}")
+    return _row(verdict, exercise, submission, taken, observed=key)
+
+
+def _before_running(exercise, submission, taken, left):
+    """Return the verdict on an answer that need not or cannot be run, else None."""
+    if submission.unreadable:
+        return Verdict(exercise=exercise.id, outcome=Outcome.UNREADABLE, why=submission.unreadable, next=submission.repair)
+    if taken is None or not taken.source:
+        why = "No cell of the notebook answers this exercise."
+        return Verdict(exercise=exercise.id, outcome=Outcome.NOT_YET, why=why, next="Add the cell back from the lesson.")
+    if left <= 0:
+        why = f"The answers before this one used up the {_SUBMISSION_S:g} s a submission has."
+        return Verdict(exercise=exercise.id, outcome=Outcome.OVER_LIMIT, why=why, next="Look at what is slow above.")
+    if _is_stub(exercise, taken.source):
+        return judge(exercise, Observed(answer=None, reference=(), untouched=True))
+    return None
+
+
+def _is_stub(exercise, source):
+    stub = catalog.stubs(exercise.slug).get(exercise.id, "")
+    if answering.same_program(source, stub):
+        return True
+    if exercise.kind == "prediction":
+        return False
+    mine, shipped = (answering.definition_in(text, exercise.names[0]) for text in (source, stub))
+    return mine is not None and shipped is not None and answering.same_program(mine, shipped)
+
+
+@dataclass(frozen=True)
+class _Program:
+    """What is sent to a child: text, and which names it should define."""
+
+    setup: str
+    helpers: tuple
+    source: str
+    names: tuple
+
+
+def _as_program(exercise, taken):
+    return _Program(exercise.setup, tuple(taken.helpers), taken.source, exercise.names)
+
+
+def _observe(exercise, program, seed, children, child_name="answer"):
+    """Return one observation per case, made in a caged child; an end or a hang is an observation too."""
+    inputs = inputs_for(exercise, seed)
+    try:
+        child = children.get(child_name)
+        loaded = child.ask(
+            {"op": "load", "setup": program.setup, "helpers": list(program.helpers), "source": program.source, "names": list(program.names)},
+            _LOAD_S + _SPARE_S,
+        )
+    except children.ENDINGS as ending:
+        return (children.ended(child_name, ending),) * len(inputs)
+    if raised := loaded.get("raised"):
+        return (Observation(raised=_raised(raised)),) * len(inputs)
+    if missing := loaded.get("missing"):
+        return (Observation(raised=Raised(type="NotImplementedError", message=f"`{missing[0]}` is not defined")),) * len(inputs)
+    seen = []
+    for index, one in enumerate(inputs):
+        names = [exercise.names[index]] if exercise.kind == "prediction" else list(exercise.names)
+        try:
+            seen.append(outside.observe(child, exercise, names, one))
+        except children.ENDINGS as ending:
+            rest = len(inputs) - len(seen)
+            return (*seen, *(children.ended(child_name, ending),) * rest)
+    return tuple(seen)
+
+
+def _raised(fields):
+    return Raised(
+        type=str(fields.get("type", "Exception")),
+        message=str(fields.get("message", "")),
+        line=str(fields.get("line", "")),
+        lineno=int(fields.get("lineno", 0)),
+    )
+
+
+class _Children:
+    """The children of one submission: one for its answers, one for references and specimens, each made when needed."""
+
+    def __init__(self, runner):
+        from labsupport.grading.runner import Died, OverLimit
+
+        self._runner, self._open, self._used = runner, {}, []
+        self._over_limit = OverLimit
+        self.ENDINGS = (Died, OverLimit, WireError)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for name in list(self._open):
+            self._close(name)
+
+    def get(self, name):
+        if name not in self._open:
+            self._open[name] = self._runner.child()
+        return self._open[name]
+
+    def ended(self, name, ending):
+        """Close a child that is of no more use and return what its end means for the exercise it was on."""
+        self._close(name)
+        if isinstance(ending, self._over_limit):
+            return Observation(over=str(ending))
+        if isinstance(ending, WireError):
+            return Observation(raised=Raised(type="ProcessEnded", message="it wrote to the grader's connection and was ended"))
+        return Observation(raised=Raised(type="ProcessEnded", message=str(ending)))
+
+    def _close(self, name):
+        child = self._open.pop(name)
+        child.close()
+        if name == "answer":
+            self._used.append(child.usage)
+
+    def usage(self):
+        """Return CPU seconds and peak bytes of the children that ran the answers (those still open are closed)."""
+        for name in list(self._open):
+            self._close(name)
+        used = [u for u in self._used if u]
+        return {
+            "cpu_s": round(sum(u.get("cpu_s", 0) for u in used), 3),
+            "peak_bytes": max((u.get("peak_bytes", 0) for u in used), default=0),
+            "children": len(self._used),
+        }
+
+
+# -- judging -----------------------------------------------------------------------------------------------------
+
+
+def _judge(exercise, answer, seed, children):
+    """Return the verdict; specimens are observed only when the answer is not right."""
+    reference = _course_observations(exercise, "reference", seed, children)
+    verdict = judge(exercise, Observed(answer=answer, reference=reference))
+    if verdict.outcome.value not in ("wrong", "crashed", "over limit"):
+        return verdict
+    specimens = {m.id: _course_observations(exercise, m, seed, children) for m in exercise.misconceptions}
+    return judge(exercise, Observed(answer=answer, reference=reference, specimens=specimens))
+
+
+# With a secret every submission has inputs of its own and nothing is found here again; without one everything is.
+_COURSE = {}
+_COURSE_KEPT = 2000
+
+
+def _course_observations(exercise, what, seed, children):
+    key = (exercise.id, "reference" if what == "reference" else what.id, seed)
+    if key not in _COURSE:
+        if len(_COURSE) >= _COURSE_KEPT:
+            _COURSE.clear()
+        answer = answering.reference_answer(exercise, seed) if what == "reference" else answering.specimen_answer(exercise, what, seed)
+        _COURSE[key] = _observe(exercise, _Program(exercise.setup, (), answer.source, exercise.names), seed, children, "course")
+    return _COURSE[key]
+
+
+def judge_again(row, frame, exercise, secret):
+    """Return the row that the course of today gives on kept observations, or None when the answer must be run again.
+
+    No learner code runs. It must be run again when what the exercise asks has changed: its cases, probe, setup or limits.
+
+    Args:
+        row: the `Row` made then.
+        frame: its kept observations.
+        exercise: the exercise as it is now.
+        secret: the `Secret` used then.
+    """
+    from labsupport.observing import reference_observations, specimen_observations
+
+    seed = secret.seed(row.submission, exercise.id)
+    answer = _unpacked(decode(frame))
+    if len(answer) != len(exercise.cases) or not row.observed.startswith(_question_digest(exercise, seed)):
+        return None
+    first = Observed(answer=answer, reference=reference_observations(exercise, seed))
+    verdict = judge(exercise, first)
+    if verdict.outcome.value in ("wrong", "crashed", "over limit"):
+        verdict = judge(exercise, replace(first, specimens=specimen_observations(exercise, seed)))
+    return replace(row, **_told(verdict))
+
+
+def _fault(exercise, what):
+    why = f"Grading failed on our side ({what})."
+    step = "Nothing is held against the answer; it is graded again once this is repaired."
+    return Verdict(exercise=exercise.id, outcome=Outcome.GRADER_FAULT, why=why, next=step)
+
+
+def _told(verdict):
+    return {
+        "outcome": verdict.outcome.value,
+        "points": verdict.points,
+        "points_of": verdict.points_of,
+        "misconception": verdict.misconception,
+        "case": verdict.case,
+        "why": verdict.why,
+        "next": verdict.next,
+        "seen": verdict.seen,
+        "measured": verdict.measured,
+    }
+
+
+def _row(verdict, exercise, submission, taken, observed=""):
+    points = exercise.points if isinstance(exercise.points, (int, float)) else sum(exercise.points.values())
+    told = _told(verdict) | {"points_of": points}
+    source = taken.source if taken else ""
+    return Row(
+        learner=submission.learner,
+        lesson=submission.lesson,
+        exercise=exercise.id,
+        taken=taken.how if taken else "no cell found",
+        notes=tuple(submission.notes),
+        submission=submission.sha256,
+        answer=hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest() if source else "",
+        observed=observed,
+        core=exercise.core,
+        **told,
+    )
+
+
+# -- keys and frames ---------------------------------------------------------------------------------------------
+
+
+def _question_digest(exercise, seed):
+    """Return a digest of what is asked: inputs, probe, setup, names and limits; not of how it is judged."""
+    digest = hashlib.sha256()
+    for part in inputs_for(exercise, seed):
+        digest.update(encode(part, keep_layout=True))
+    options = sorted((str(k), repr(v)) for k, v in exercise.probe.options.items())
+    asked = (exercise.id, exercise.probe.name, options, exercise.setup, exercise.names, exercise.limits, outside.VERSION)
+    digest.update(repr(asked).encode())
+    return digest.hexdigest()[:32]
+
+
+def _observation_key(exercise, taken, seed):
+    answer = hashlib.sha256(repr((taken.source, tuple(taken.helpers))).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return f"{_question_digest(exercise, seed)}-{answer}"
+
+
+def _packed(observations):
+    """Return observations as plain data for the wire's format."""
+    return [
+        {
+            "value": seen.value,
+            "raised": vars(seen.raised) if seen.raised else None,
+            "over": seen.over,
+            "facts": dict(seen.facts),
+            "notes": dict(seen.notes),
+        }
+        for seen in observations
+    ]
+
+
+def _unpacked(packed):
+    return tuple(outside.observation_of(one) for one in packed)
