@@ -1,10 +1,13 @@
 """Lesson 05: tiles and diagonals without a copy."""
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from labsupport.course import Case, Exercise, Misconception, Probe
 
 __all__ = ["BLOCK_VIEW", "DIAGONAL_VIEW"]
+
+_SETUP = "import numpy as np\nfrom numpy.lib.stride_tricks import as_strided"
 
 
 # -- block-view
@@ -37,7 +40,7 @@ def _tiles_transposed(m, rows, cols):
 def _inner_jumps_swapped(m, rows, cols):
     down, across = m.strides
     shape = (m.shape[0] // rows, m.shape[1] // cols, rows, cols)
-    return np.lib.stride_tricks.as_strided(m, shape, (rows * down, cols * across, across, down))
+    return as_strided(m, shape, (rows * down, cols * across, across, down))
 
 
 def _grid_transposed(m, rows, cols):
@@ -47,13 +50,13 @@ def _grid_transposed(m, rows, cols):
 def _tiles_that_slide(m, rows, cols):
     down, across = m.strides
     shape = (m.shape[0] // rows, m.shape[1] // cols, rows, cols)
-    return np.lib.stride_tricks.as_strided(m, shape, (down, across, down, across))
+    return as_strided(m, shape, (down, across, down, across))
 
 
 def _tiles_of_a_fresh_matrix(m, rows, cols):
     down, across = m.shape[1] * m.itemsize, m.itemsize
     shape = (m.shape[0] // rows, m.shape[1] // cols, rows, cols)
-    return np.lib.stride_tricks.as_strided(m, shape, (rows * down, cols * across, down, across))
+    return as_strided(m, shape, (rows * down, cols * across, down, across))
 
 
 BLOCK_VIEW = Exercise(
@@ -62,7 +65,7 @@ BLOCK_VIEW = Exercise(
     task="Return the tiles of `rows` x `cols` that pave the matrix `m`, as a view of shape (R, C, rows, cols): tile "
     "[i, j] is the one in tile row i, tile column j. The tiles fill `m` exactly; `m` may have any strides.",
     names=("block_view",),
-    setup="import numpy as np",
+    setup=_SETUP,
     reference=block_view,
     cases=(
         Case("6 x 8 into tiles of 2 x 4", lambda rng: (rng.normal(size=(12, 8))[3:9], 2, 4)),
@@ -148,7 +151,7 @@ def diagonal_view(m, k=0):
     """Return the k-th diagonal of `m` as a writable view; k > 0 lies above the main diagonal."""
     corner = m[max(-k, 0) :, max(k, 0) :]  # the diagonal starts at its first element
     # one step along the diagonal is one row down and one column to the right
-    return np.lib.stride_tricks.as_strided(corner, (min(corner.shape),), (sum(m.strides),))
+    return as_strided(corner, (min(corner.shape),), (sum(m.strides),))
 
 
 def _diagonal_copied(m, k=0):
@@ -162,18 +165,18 @@ def _diagonal_read_only(m, k=0):
 
 def _diagonal_below(m, k=0):
     corner = m[max(k, 0) :, max(-k, 0) :]
-    return np.lib.stride_tricks.as_strided(corner, (min(corner.shape),), (sum(m.strides),))
+    return as_strided(corner, (min(corner.shape),), (sum(m.strides),))
 
 
 def _diagonal_of_a_fresh_matrix(m, k=0):
     corner = m[max(-k, 0) :, max(k, 0) :]
-    return np.lib.stride_tricks.as_strided(corner, (min(corner.shape),), ((m.shape[1] + 1) * m.itemsize,))
+    return as_strided(corner, (min(corner.shape),), ((m.shape[1] + 1) * m.itemsize,))
 
 
 def _diagonal_too_short(m, k=0):
     corner = m[max(-k, 0) :, max(k, 0) :]
     length = max(min(m.shape) - abs(k), 0)
-    return np.lib.stride_tricks.as_strided(corner, (length,), (sum(m.strides),))
+    return as_strided(corner, (length,), (sum(m.strides),))
 
 
 def _diagonal_flattened(m, k=0):
@@ -186,7 +189,7 @@ DIAGONAL_VIEW = Exercise(
     task="Return the k-th diagonal of the matrix `m` as a view that can be written to: k = 0 is the main diagonal, "
     "k > 0 lies above it (to the right), k < 0 below. Any shape, any strides; empty when it misses the matrix.",
     names=("diagonal_view",),
-    setup="import numpy as np",
+    setup=_SETUP,
     reference=diagonal_view,
     cases=(
         Case("5 x 5, k = 0", lambda rng: (rng.normal(size=(15, 5))[5:10], 0)),

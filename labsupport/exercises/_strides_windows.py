@@ -1,6 +1,7 @@
 """Lesson 05: addresses from a layout, and windows without a copy."""
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from labsupport.course import Case, Exercise, Misconception, Probe
 
@@ -10,6 +11,8 @@ _STRIDES_DOC = "https://numpy.org/doc/stable/reference/generated/numpy.ndarray.s
 _WINDOWS_DOC = (
     "https://numpy.org/doc/stable/reference/generated/numpy.lib.stride_tricks.sliding_window_view.html, read 2026-11"
 )
+
+_SETUP = "import numpy as np\nfrom numpy.lib.stride_tricks import as_strided"
 
 
 # -- address-of
@@ -186,22 +189,22 @@ def sliding_windows(x, width):
     (step,) = x.strides  # one sample further, in bytes: whatever x itself jumps
     count = len(x) - width + 1
     # (window, sample): both axes move by one sample, so element [i, j] is sample i + j
-    return np.lib.stride_tricks.as_strided(x, (count, width), (step, step), writeable=False)
+    return as_strided(x, (count, width), (step, step), writeable=False)
 
 
 def _a_window_per_sample(x, width):
     step = x.strides[0]
-    return np.lib.stride_tricks.as_strided(x, (len(x), width), (step, step), writeable=False)
+    return as_strided(x, (len(x), width), (step, step), writeable=False)
 
 
 def _a_writeable_window_per_sample(x, width):
     step = x.strides[0]
-    return np.lib.stride_tricks.as_strided(x, (len(x), width), (step, step))
+    return as_strided(x, (len(x), width), (step, step))
 
 
 def _last_window_dropped(x, width):
     step = x.strides[0]
-    return np.lib.stride_tricks.as_strided(x, (len(x) - width, width), (step, step), writeable=False)
+    return as_strided(x, (len(x) - width, width), (step, step), writeable=False)
 
 
 def _stacked_slices(x, width):
@@ -214,21 +217,21 @@ def _list_of_slices(x, width):
 
 def _stride_is_itemsize(x, width):
     step = x.itemsize
-    return np.lib.stride_tricks.as_strided(x, (len(x) - width + 1, width), (step, step), writeable=False)
+    return as_strided(x, (len(x) - width + 1, width), (step, step), writeable=False)
 
 
 def _stride_is_eight(x, width):
-    return np.lib.stride_tricks.as_strided(x, (len(x) - width + 1, width), (8, 8), writeable=False)
+    return as_strided(x, (len(x) - width + 1, width), (8, 8), writeable=False)
 
 
 def _writeable_windows(x, width):
     step = x.strides[0]
-    return np.lib.stride_tricks.as_strided(x, (len(x) - width + 1, width), (step, step))
+    return as_strided(x, (len(x) - width + 1, width), (step, step))
 
 
 def _windows_in_columns(x, width):
     step = x.strides[0]
-    return np.lib.stride_tricks.as_strided(x, (width, len(x) - width + 1), (step, step), writeable=False)
+    return as_strided(x, (width, len(x) - width + 1), (step, step), writeable=False)
 
 
 # Every x is a slice of something longer on both sides: an answer that reads too far reads defined bytes.
@@ -238,7 +241,7 @@ SLIDING_WINDOWS = Exercise(
     task="Return every window of `width` samples of `x` (one axis, any dtype, any stride) in order, as a read-only "
     "view of shape (n - width + 1, width). Not allowed: sliding_window_view.",
     names=("sliding_windows",),
-    setup="import numpy as np",
+    setup=_SETUP,
     reference=sliding_windows,
     cases=(
         Case("10 float64 samples, width 3", lambda rng: (rng.normal(size=40)[15:25], 3)),
@@ -317,7 +320,7 @@ SLIDING_WINDOWS = Exercise(
     ),
     hints=(
         "Element [i, j] of the result is sample i + j. What does one step along each of the two axes do to i + j?",
-        "`np.lib.stride_tricks.as_strided(x, shape, strides, writeable=...)`; take the jump from `x.strides`.",
+        "`as_strided(x, shape, strides, writeable=...)`; take the jump from `x.strides`.",
     ),
     core=True,
     level=3,

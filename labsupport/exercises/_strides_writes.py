@@ -15,7 +15,7 @@ _OVERLAP_DOC = "https://numpy.org/doc/stable/release/1.13.0-notes.html, on overl
 
 def clip_peaks(heights, limit):
     """Lower every value of `heights` above `limit` to `limit`, in place; return `heights`."""
-    heights[heights > limit] = limit  # one __setitem__ on heights itself: nothing is read, nothing copied
+    heights[heights > limit] = limit  # one __setitem__ on heights itself: into the caller's bytes
     return heights
 
 

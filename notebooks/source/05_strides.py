@@ -136,9 +136,11 @@ lab.check("address-of")
 # row down and one column to the right both mean 8 bytes further. The figure asks for one column too many.
 
 # %%
+from numpy.lib.stride_tricks import as_strided
+
 x = np.arange(5.0)  # (sample,), strides (8,)
-lagged = np.lib.stride_tricks.as_strided(x, shape=(2, 4), strides=(8, 8), writeable=False)  # (lag, sample)
-print(lagged, np.shares_memory(lagged, x))
+lagged = as_strided(x, shape=(2, 4), strides=(8, 8), writeable=False)  # (lag, sample)
+print(lagged, "shares memory with x:", np.shares_memory(lagged, x))
 lab.show("strides", x, shape=(2, 5), strides=(8, 8), name="x")
 
 # %% [markdown]
@@ -224,8 +226,10 @@ lab.check("view-or-copy")
 # Five more, answered by NumPy. `left` has shape (3, 2) and the strides of `a`, (32, 8).
 a = np.arange(12.0).reshape(3, 4)
 left = a[:, :2]
-for r in (a.reshape(2, 6), left.reshape(3, 2, 1), left.reshape(-1), np.asarray(a), np.array(a)):
-    print(r.shape, r.strides, "view" if np.shares_memory(r, a) else "copy")
+results = {"a.reshape(2, 6)": a.reshape(2, 6), "left.reshape(3, 2, 1)": left.reshape(3, 2, 1)}
+results |= {"left.reshape(-1)": left.reshape(-1), "np.asarray(a)": np.asarray(a), "np.array(a)": np.array(a)}
+for code, r in results.items():
+    print(f"{code:22} strides {r.strides!s:10} {'view' if np.shares_memory(r, a) else 'copy'}")
 
 # %% [markdown]
 # A view is possible when one start and one jump per axis find the elements in order. So `reshape` may split any axis,
@@ -359,15 +363,15 @@ for n in (1_000, 1_000_000):
     near = far.copy()  # the same values, strides (4,)
     lines = [np.unique(np.arange(n) * v.strides[0] // 64).size for v in (far, near)]
     ratios = sorted(timeit(far.sum, number=3) / timeit(near.sum, number=3) for _ in range(15))
-    print(f"{n:>9,} values: {lines[0]:,} lines instead of {lines[1]:,}, {lines[0] / lines[1]:.0f} times as many;")
-    print(f"{'':9} the sum takes {ratios[7]:.1f} times as long (from {ratios[0]:.1f} to {ratios[-1]:.1f})")
+    print(f"{n:,} values: {lines[0]:,} lines against {lines[1]:,}, {lines[0] / lines[1]:.0f} times as many;")
+    print(f"  the sum takes {ratios[7]:.1f} times as long ({ratios[0]:.1f} to {ratios[-1]:.1f})")
 
 # %%
 import sys
 
 n = 1_000_000
 ways = {"list of n numbers": lambda: list(range(n)), "list of n times one number": lambda: [7] * n}
-ways |= {"int64 array": lambda: np.arange(n, dtype=np.int64), "int32 array": lambda: np.arange(n, dtype=np.int32)}
+ways |= {f"{dtype} array": lambda dtype=dtype: np.arange(n, dtype=dtype) for dtype in ("int64", "int32")}
 for name, make in ways.items():
     with lab.peak_memory() as used:
         kept = make()
@@ -401,16 +405,16 @@ lab.check("predict-bits")
 # %%
 for align in (False, True):
     record = np.dtype([("station", np.int8), ("height", np.float64)], align=align)
-    column = np.zeros(3, record)["height"]  # (row,)
-    print(f"align={align}: {record.itemsize} bytes a record, strides {column.strides}, aligned {column.flags.aligned}")
+    h = np.zeros(3, record)["height"]  # (row,)
+    print(f"align={align}: {record.itemsize} bytes a record, strides {h.strides}, aligned {h.flags.aligned}")
 
 # %% [markdown]
 # ## Bring your own
 # Put any array or tensor of yours in the first line. Can you predict its strides before you look? The course's example
-# is the corner of the map around its highest cell, every second column, rows upside down.
+# is a piece of the map around its highest cell, upside down, every second column.
 
 # %%
-mine = heights[745:741:-1, 3198:3208:2]
+mine = heights[742:746, 3198:3208].copy()[::-1, ::2]
 lab.show("strides", mine, name="mine")
 
 # %% [markdown]
