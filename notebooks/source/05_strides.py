@@ -186,7 +186,7 @@ lab.check("block-view")
 # %% [markdown]
 # ### Your turn: `diagonal_view` (more)
 # Ridge regression adds a constant to the diagonal of a matrix. That calls for a view one can write through, and
-# `np.diagonal` gives a read-only one.
+# `np.diagonal`, so far, gives a read-only one.
 #
 # - **in**: `m`, a matrix, any shape, any strides; `k`, 0 for the main diagonal, positive above it, negative below
 # - **out**: the k-th diagonal, a writable view, empty where it misses the matrix
