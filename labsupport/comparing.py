@@ -204,10 +204,17 @@ def _say_keys(d):
 
 
 def _say_changed(d):
-    if not d.got:
-        return "The input should have been changed in place, but it is as it was."
-    which = ", ".join(("first", "second", "third", "fourth")[i] if i < 4 else f"{i + 1}th" for i in d.got)
-    return f"Right values, but your code changed its {which} input: whoever passed it in now holds other data."
+    extra = [i for i in d.got or () if i not in d.expected]
+    if not extra:
+        missing = [i for i in d.expected if i not in (d.got or ())]
+        return f"The {_ordinals(missing)} should have been changed in place, but it is as it was."
+    return f"Right values, but your code changed its {_ordinals(extra)}: whoever passed it in now holds other data."
+
+
+def _ordinals(indices):
+    words = ["first", "second", "third", "fourth", "fifth"]
+    names = [words[i] if i < len(words) else f"{i + 1}th" for i in indices]
+    return f"{' and '.join(names)} input{'s' if len(names) > 1 else ''}"
 
 
 def _say_layout(d):
