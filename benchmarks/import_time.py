@@ -1,4 +1,4 @@
-"""Milliseconds that `import labsupport` costs, beside a Python that imports nothing (limit: 150 ms, no heavy package)."""
+"""Milliseconds that `import labsupport` costs, beside a Python that imports nothing (limit 150 ms, nothing heavy)."""
 
 import statistics
 import subprocess

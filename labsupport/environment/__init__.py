@@ -15,7 +15,7 @@ import sys
 import time
 from pathlib import Path
 
-from labsupport.environment import machine, packages
+from labsupport.environment import causes, machine, packages
 from labsupport.environment.progress import Progress
 from labsupport.errors import LabError
 
@@ -132,7 +132,7 @@ def _create(venv, progress):
         said = (done.stderr or done.stdout).strip()
         if "ensurepip" in said:
             raise _no_venv_module()
-        raise packages.explain(said.splitlines(), "Python could not make the environment .venv", None)
+        raise causes.explain(said.splitlines(), "Python could not make the environment .venv", None)
     progress.line(f"  made an environment for Python {platform.python_version()}")
 
 
@@ -162,32 +162,49 @@ def _install(root, venv, extras, torch, progress):
     progress.update("  asking pip what is needed")
     pip.renew_itself()
     project = f"{root}[{','.join(extras)}]" if extras else str(root)
-    plan, index = _plan(pip, project, torch, progress)
-    if plan.count:
+    plan = pip.plan(project)
+    cpu = _cpu_torch(pip, plan, torch, progress)
+    if cpu:
+        plan = plan.with_torch_from(cpu)
+    if plan.packages:
         _check_disk(venv, plan)
         progress.line(f"  {plan.in_words()}; {machine.size(machine.free_bytes(venv))} are free")
-    pip.install(project, index=index, plan=plan)
+    if cpu:
+        pip.install_cpu_torch(cpu)
+    pip.install(project, plan)
 
 
-def _plan(pip, project, torch, progress):
-    """Return what pip would install and the extra index to take it from (None for the usual one only)."""
-    plan = pip.plan(project)
+def _cpu_torch(pip, plan, torch, progress):
+    """Return the plan of PyTorch's CPU build where that is to be taken, None where pip's own choice is right."""
     gpus = machine.nvidia_gpus() if plan.brings_cuda and torch == "auto" else []
-    if plan.brings_cuda and (torch == "cpu" or (torch == "auto" and not gpus)):
-        cpu = pip.plan(project, index=packages.CPU_INDEX)
-        if not cpu.brings_cuda:
-            reason = "as asked" if torch == "cpu" else "no NVIDIA GPU found; --torch cuda takes the other"
-            progress.line(f"  PyTorch: the CPU build ({reason})")
-            return cpu, packages.CPU_INDEX
-        progress.line("  PyTorch's own index of CPU packages cannot be reached: taking the larger CUDA build, which")
-        progress.line("  also runs without a GPU. Ctrl-C stops here; the next call tries again.")
-    elif plan.brings_cuda:
+    if not plan.brings_cuda:
+        if torch == "cuda" and plan.has("torch"):
+            progress.line("  PyTorch: pip offers only a build without CUDA here; pytorch.org/get-started has others")
+        return None
+    if torch == "cuda" or gpus:
         progress.line(f"  PyTorch: the CUDA build ({gpus[0] if gpus else 'as asked'})")
-    elif torch == "cuda" and plan.has("torch"):
-        progress.line(
-            "  PyTorch: pip offers only a build without CUDA packages here; pytorch.org/get-started has others"
+        return None
+    cpu = _cpu_plan(pip)
+    if cpu is None and torch == "cpu":
+        why = f"{packages.CPU_INDEX} does not answer, or has none for this Python"
+        raise LabError(
+            "PyTorch's CPU build cannot be reached", why=why, next_step="./lab start --torch cuda has more to load"
         )
-    return plan, None
+    if cpu is None:
+        progress.line(
+            "  PyTorch: the CUDA build, which also runs without a GPU; the smaller CPU build cannot be reached."
+        )
+        progress.line("  Ctrl-C stops here, and the next call tries again.")
+        return None
+    reason = "as asked" if torch == "cpu" else "no NVIDIA GPU found; --torch cuda takes the other"
+    progress.line(f"  PyTorch: the CPU build ({reason})")
+    return cpu
+
+
+def _cpu_plan(pip):
+    """Return the plan of PyTorch's CPU build, None when its index is silent or has none for this Python."""
+    with contextlib.suppress(causes.NoPackage):
+        return pip.plan_cpu_torch() if causes.answers(packages.CPU_INDEX) else None
 
 
 def _check_disk(venv, plan):
@@ -203,7 +220,7 @@ def _check_disk(venv, plan):
 
 def _no_write(error, venv):
     if error.errno == 28 or getattr(error, "winerror", None) == 112:
-        return packages.no_room(venv)
+        return causes.no_room(venv)
     return LabError(
         f"the environment cannot be written to {venv}",
         why=str(error.strerror or error),
