@@ -1,7 +1,6 @@
 """`lab build`: notebooks from their sources, or only the comparison."""
 
 from labsupport import building
-from labsupport.places import NOTEBOOKS
 
 __all__ = ["add_arguments", "run"]
 
@@ -37,7 +36,7 @@ def run(args):
 
 def _orphans():
     wanted = {building.built(source) for source in building.sources()}
-    return [path for path in sorted(NOTEBOOKS.glob("*.ipynb")) if path not in wanted]
+    return [path for path in sorted(building.NOTEBOOKS.glob("*.ipynb")) if path not in wanted]
 
 
 def _stale(path, wanted, source):

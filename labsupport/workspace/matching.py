@@ -138,9 +138,16 @@ def _by_exercise(found):
     for marker, slot in slots.items():
         named = [n for n in found.cells if _marker(found.mine[n]) == marker]
         if named:
-            name = found.slots[slot].now["id"]
             # Of several copies: the one in its old place, else the first that was worked on.
-            found.join(min(named, key=lambda n: (found.mine[n].get("id") != name, found.says(n, slot), n)), slot)
+            found.join(min(named, key=lambda n: (*_strangeness(found, n, slot), n)), slot)
+
+
+def _strangeness(found, cell, slot):
+    """Return what speaks against a cell as the answer: another id, the stub's text, how far below its check is."""
+    name, exercise = found.slots[slot].now["id"], f"/{marker_of(found.slots[slot].now['source'])}"
+    below = found.mine[cell + 1 :]
+    checks = [n for n, other in enumerate(below) for asked in _checks(other) if exercise.endswith(f"/{asked}")]
+    return found.mine[cell].get("id") != name, found.says(cell, slot), min(checks, default=len(found.mine))
 
 
 def _marker(cell):
