@@ -6,6 +6,7 @@ parsed only when it is flat and short, and no part of a frame can name a class, 
 
 import json
 import math
+import re
 import sys
 
 import numpy as np
@@ -82,6 +83,9 @@ def _int(text):
 
 def _refuse(text):
     raise ValueError("a number that is not whole")
+
+
+_FIXED_TEXT = re.compile(r"(\|S|[<>]U)[1-9][0-9]{0,6}")
 
 
 class _Reader:
@@ -168,10 +172,8 @@ class _Reader:
         name = self.token(str)
         if name in codec.DTYPES:
             return codec.DTYPES[name]
-        if name[1:2] in ("S", "U") and name[2:].isdecimal() and len(name) <= 12:
-            dtype = np.dtype(name)
-            if dtype.str == name and dtype.itemsize:
-                return dtype
+        if _FIXED_TEXT.fullmatch(name):  # asked first: NumPy's own reader of dtype names takes far more
+            return np.dtype(name)
         raise WireError("a dtype that does not cross")
 
     def read_array(self, depth):
