@@ -1,4 +1,4 @@
-"""How long a live check takes, in ms: median over all function exercises, first check and later ones, right and wrong."""
+"""How long a live check takes, in ms: over all function exercises, first and later checks, right and wrong answers."""
 
 import statistics
 import time

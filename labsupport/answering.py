@@ -45,7 +45,7 @@ def _renamed(obj, name):
 
 
 def reference_answer(exercise: Exercise, seed=0):
-    """Return the reference as an answer; a prediction is run (on the inputs of `seed`) and becomes literal assignments."""
+    """Return the reference as an answer; a prediction is run (with the inputs of `seed`) and becomes assignments."""
     if exercise.kind == "prediction":
         return Answer(_literals(exercise, lambda inputs: exercise.reference(*inputs), seed), exercise.names)
     return Answer(source_of(exercise.reference, exercise.names[0], exercise.setup), exercise.names)

@@ -53,7 +53,7 @@ def clean_check(path, exercises, run=None):
         cells = _code_cells(path)
     except (OSError, ValueError, KeyError, TypeError) as error:
         why = f"{path.name} cannot be read as a notebook ({type(error).__name__}: {error})."
-        step = "Open it in JupyterLab and save it again, or copy one back from `.lab/backups/`; the file was left as it is."
+        step = "Open it in JupyterLab and save it again, or copy one back from `.lab/backups/`; nothing was changed."
         return {e.id: Verdict(exercise=e.id, outcome=Outcome.UNREADABLE, why=why, next=step) for e in exercises}
     taken = take_answers(cells, exercises)
     verdicts = {t.exercise: _not_found(t) for t in taken if not t.source}
@@ -199,7 +199,9 @@ def _next_verdict(taken, lines, child):
         line = lines.get(timeout=seconds)
     except queue.Empty:
         why = f"It did not end within {seconds:g} s and was stopped."
-        return Verdict(exercise=taken.exercise, outcome=Outcome.OVER_LIMIT, why=why, next="Look for a loop or a wait without end.")
+        return Verdict(
+            exercise=taken.exercise, outcome=Outcome.OVER_LIMIT, why=why, next="Look for a loop or a wait without end."
+        )
     if line is None:
         return _died(taken, child)
     fields = json.loads(line)
@@ -210,7 +212,12 @@ def _died(taken, child):
     code = child.wait()
     how = f"signal {-code}" if code < 0 else f"exit code {code}"
     why = f"The process that ran this answer ended ({how})."
-    return Verdict(exercise=taken.exercise, outcome=Outcome.CRASHED, why=why, next="Look for a call that ends Python, or for memory read out of bounds.")
+    return Verdict(
+        exercise=taken.exercise,
+        outcome=Outcome.CRASHED,
+        why=why,
+        next="Look for a call that ends Python, or for memory read out of bounds.",
+    )
 
 
 # -- the child's side --------------------------------------------------------------------------------------------
@@ -243,7 +250,12 @@ def _judge_taken(taken):
     except BaseException as error:
         where = f" (line {error.lineno} of the cell)" if isinstance(error, SyntaxError) else ""
         why = f"The cell does not run: {type(error).__name__}: {error}{where}"
-        return Verdict(exercise=exercise.id, outcome=Outcome.CRASHED, why=why, next="Restart the kernel and run the notebook from the top.")
+        return Verdict(
+            exercise=exercise.id,
+            outcome=Outcome.CRASHED,
+            why=why,
+            next="Restart the kernel and run the notebook from the top.",
+        )
     missing = [name for name in exercise.names if name not in namespace]
     if missing:
         why = f"The cell does not define `{missing[0]}`."

@@ -79,7 +79,9 @@ def _compare_values(got, expected, where):
 
 
 def _is_number(value):
-    return isinstance(value, (bool, int, float, complex, np.generic)) and not isinstance(value, (np.str_, np.bytes_, np.void))
+    return isinstance(value, (bool, int, float, complex, np.generic)) and not isinstance(
+        value, (np.str_, np.bytes_, np.void)
+    )
 
 
 def _kind_of_number(value):
@@ -228,15 +230,21 @@ def _say_layout(d):
 _FACTS = {
     "inputs changed": _say_changed,
     "layout": _say_layout,
-    "writeable": lambda d: "Right values, but the result "
-    + ("can be written to; it should be read-only." if d.got else "is read-only; it should be writeable."),
+    "writeable": lambda d: (
+        "Right values, but the result "
+        + ("can be written to; it should be read-only." if d.got else "is read-only; it should be writeable.")
+    ),
     "allocation": lambda d: f"Right values, but over the memory budget ({_budget(d)} bytes at the peak).",
     "kept": lambda d: f"Right values, but more than the budget stays allocated ({_budget(d)} bytes).",
     "steps": lambda d: f"Right values, but a Python loop does the work: over {_budget(d)} Python lines ran.",
-    "vocabulary": lambda d: f"Right values, but not in the way asked: it uses {', '.join(f'`{w}`' for w in d.got or ())}.",
-    "released": lambda d: "Right values, but the input's memory stays alive as long as the result does."
-    if d.expected
-    else "The input's memory is freed although it should stay alive.",
+    "vocabulary": lambda d: (
+        f"Right values, but not in the way asked: it uses {', '.join(f'`{w}`' for w in d.got or ())}."
+    ),
+    "released": lambda d: (
+        "Right values, but the input's memory stays alive as long as the result does."
+        if d.expected
+        else "The input's memory is freed although it should stay alive."
+    ),
 }
 
 
@@ -257,7 +265,11 @@ def show_value(value):
     if isinstance(value, np.generic):
         value = value.item() if value.dtype.kind in "biufcSU" else value
     if isinstance(value, np.ndarray):
-        text = f"array of shape {value.shape}, {value.dtype}" if value.size > 12 else np.array2string(value, separator=", ")
+        text = (
+            f"array of shape {value.shape}, {value.dtype}"
+            if value.size > 12
+            else np.array2string(value, separator=", ")
+        )
     else:
         text = f"{value:.6g}" if isinstance(value, float) else repr(value)
     text = " ".join(text.split())

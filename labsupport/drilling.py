@@ -39,11 +39,17 @@ class Question:
 
     def asked(self):
         """Return the question as a `Message`."""
-        return Message(f"Question {self.number}", [("", self.text), ("next", "Replace the `...` by your answer and run this cell again.")])
+        return Message(
+            f"Question {self.number}",
+            [("", self.text), ("next", "Replace the `...` by your answer and run this cell again.")],
+        )
 
     def answered(self, verdict, following):
         """Return the verdict, and the question that is open now."""
         if not verdict.passed:
-            return show_verdict(verdict, notes=[("", self.text), ("help", "The question stays: correct your answer and run the cell again.")])
+            return show_verdict(
+                verdict,
+                notes=[("", self.text), ("help", "The question stays: correct your answer and run the cell again.")],
+            )
         lines = [("", following.text), ("next", "Put your next answer in the same cell.")]
         return Message(f"passed   question {self.number}.   Question {following.number}:", lines, "good")

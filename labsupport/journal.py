@@ -22,11 +22,16 @@ class Journal:
 
     def append(self, event, exercise="", **details):
         """Add one record; returns False when the workspace cannot be written to (a check still answers then)."""
-        record = {"at": datetime.now(UTC).isoformat(timespec="seconds"), "event": event, "exercise": exercise, **details}
+        record = {
+            "at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "event": event,
+            "exercise": exercise,
+            **details,
+        }
         line = json.dumps(record, ensure_ascii=False).encode() + b"\n"
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with open(self.path, "ab+", buffering=0) as file:
+            with self.path.open("ab+", buffering=0) as file:
                 # A line torn by a crash has no end: ours must not become its tail. Seeing another kernel's line
                 # half-way costs an empty line, nothing more.
                 with contextlib.suppress(OSError):

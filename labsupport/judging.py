@@ -40,7 +40,9 @@ def judge(exercise, observed, *, reveal=False):
     pairs = list(zip(observed.answer, observed.reference, strict=True))
     failed = [i for i, pair in enumerate(pairs) if differs(*pair)]
     if not failed:
-        return Verdict(exercise=exercise.id, outcome=Outcome.PASSED, points=of, points_of=of, measured=_measured(observed.answer))
+        return Verdict(
+            exercise=exercise.id, outcome=Outcome.PASSED, points=of, points_of=of, measured=_measured(observed.answer)
+        )
     return _failed(exercise, observed, failed, of, reveal)
 
 
@@ -62,11 +64,12 @@ def _not_yet(exercise, observed, of):
         if observed.answer:
             open_names = [n for n, seen in zip(exercise.names, observed.answer, strict=True) if seen.raised]
         why = f"{_listed(open_names)} {'is' if len(open_names) == 1 else 'are'} still `...`."
+    do = "Change the code in" if exercise.kind == "debug" else "Fill in"
     return Verdict(
         exercise=exercise.id,
         outcome=Outcome.NOT_YET,
         why=why,
-        next=f"{'Change the code in' if exercise.kind == 'debug' else 'Fill in'} the cell above, run it, then run this check again.",
+        next=f"{do} the cell above, run it, then run this check again.",
         points_of=of,
     )
 
@@ -171,7 +174,11 @@ def _measured(observations, counts=True):
         for name, value in seen.notes.items():
             if counts and isinstance(value, (int, float)):
                 notes[name] = max(value, notes.get(name, 0))
-    words = {"allocated_bytes": "bytes allocated at the peak", "kept_bytes": "bytes still held", "steps": "Python lines run"}
+    words = {
+        "allocated_bytes": "bytes allocated at the peak",
+        "kept_bytes": "bytes still held",
+        "steps": "Python lines run",
+    }
     parts = [f"{value:,} {words.get(name, name)}" for name, value in notes.items()]
     printed = next((seen.notes["printed"] for seen in observations if seen.notes.get("printed")), None)
     if printed:

@@ -32,7 +32,9 @@ def lesson(slug):
 def progress():
     """Return the progress through all lessons, in words, from the journal."""
     passed = Journal().passed()
-    lines = [(f"{known.number:02d} {known.slug}", progress_of(known, passed)) for known in catalog.lessons() if known.ready]
+    lines = [
+        (f"{known.number:02d} {known.slug}", progress_of(known, passed)) for known in catalog.lessons() if known.ready
+    ]
     return Message("Your progress", lines)
 
 
@@ -102,7 +104,11 @@ class Lab:
     def _after(self, exercise, verdict):
         """Return the lines that follow a verdict: where a hint or the solution is, once they are of use."""
         if verdict.passed:
-            return [("also", f"The course's own solution: `lab.solution({exercise.short_id!r})`.")] if exercise.kind != "prediction" else []
+            return (
+                [("also", f"The course's own solution: `lab.solution({exercise.short_id!r})`.")]
+                if exercise.kind != "prediction"
+                else []
+            )
         about = self._journal.about(exercise.id)
         failures = sum(r["event"] == "check" and r.get("outcome") in _FAILED for r in about)
         if verdict.outcome.value not in _FAILED or failures < 2:
@@ -130,7 +136,9 @@ class Lab:
         exercise = self._find(name)
         if exercise.drill is None:
             having = [e.short_id for e in catalog.exercises(self.lesson.slug) if e.drill]
-            raise LabError(f"{exercise.short_id!r} has no drill", next_step=f"drills here: {', '.join(having) or 'none'}")
+            raise LabError(
+                f"{exercise.short_id!r} has no drill", next_step=f"drills here: {', '.join(having) or 'none'}"
+            )
         from labsupport.drilling import Question
 
         question = self._questions.setdefault(exercise.id, Question(exercise, self._seed))
@@ -257,7 +265,10 @@ def give_hint(exercise, journal):
     given = sum(r["event"] == "hint" for r in journal.about(exercise.id))
     if given >= len(exercise.hints):
         lines = [(f"{i}", hint) for i, hint in enumerate(exercise.hints, 1)]
-        return Message(f"All hints of {exercise.id}", [*lines, ("next", f"`lab.solution({exercise.short_id!r})` after one attempt.")])
+        return Message(
+            f"All hints of {exercise.id}",
+            [*lines, ("next", f"`lab.solution({exercise.short_id!r})` after one attempt.")],
+        )
     journal.append("hint", exercise.id, number=given + 1)
     return Message(f"Hint {given + 1} of {len(exercise.hints)}   {exercise.id}", [("", exercise.hints[given])])
 
@@ -278,4 +289,6 @@ def give_solution(exercise, journal):
         )
     journal.append("solution", exercise.id)
     source = answering.reference_answer(exercise).source
-    return Message(f"A solution of {exercise.id}", [("", source), ("why", exercise.source and f"Source: {exercise.source}")])
+    return Message(
+        f"A solution of {exercise.id}", [("", source), ("why", exercise.source and f"Source: {exercise.source}")]
+    )

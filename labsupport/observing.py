@@ -10,7 +10,14 @@ from labsupport.judging import Observed, judge
 from labsupport.probing import Subject, observe
 from labsupport.probing.plain import plain_literal
 
-__all__ = ["PUBLIC_SEED", "inputs_for", "observe_subject", "reference_observations", "specimen_observations", "verdict_on"]
+__all__ = [
+    "PUBLIC_SEED",
+    "inputs_for",
+    "observe_subject",
+    "reference_observations",
+    "specimen_observations",
+    "verdict_on",
+]
 
 # The live check's inputs are the same for everybody and every run; a grader brings its own.
 PUBLIC_SEED = 0
@@ -40,7 +47,7 @@ _KEPT = {}
 
 
 def _kept(what, exercise, seed, make):
-    """Return `make()`, made once per exercise object and seed; the exercise is kept too, so that its id() stays its own."""
+    """Return `make()`, made once per exercise object and seed; the exercise is kept too, so its id() stays its own."""
     key = (what, id(exercise), seed)
     if key not in _KEPT:
         _KEPT[key] = (exercise, make())

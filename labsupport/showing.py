@@ -47,10 +47,12 @@ class Message:
             f'<span style="white-space:pre-wrap">{_code(text)}</span></div>'
             for label, text in self.lines
         )
-        return (
-            f'<div role="status" style="border-left:4px solid {border};background:{back};color:{ink};'
-            f'padding:.5em .8em;margin:.2em 0;line-height:1.5"><div style="font-weight:600;white-space:pre-wrap">{_code(self.head)}</div>{rows}</div>'
+        box = (
+            f"border-left:4px solid {border};background:{back};color:{ink};"
+            "padding:.5em .8em;margin:.2em 0;line-height:1.5"
         )
+        head = f'<div style="font-weight:600;white-space:pre-wrap">{_code(self.head)}</div>'
+        return f'<div role="status" style="{box}">{head}{rows}</div>'
 
 
 def _code(text):

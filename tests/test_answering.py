@@ -70,7 +70,9 @@ def test_same_program(a, b, same):
 
 
 def test_live_source_of_functions_and_classes():
-    namespace = answering.load(Answer("class C:\n    def m(self):\n        return 1\n\n\ndef f():\n    return 2\n", ("C", "f")))
+    namespace = answering.load(
+        Answer("class C:\n    def m(self):\n        return 1\n\n\ndef f():\n    return 2\n", ("C", "f"))
+    )
     assert answering.live_source(namespace["C"]).startswith("class C:")
     assert answering.live_source(namespace["f"]) == "def f():\n    return 2\n"
     assert answering.live_source(len) is None

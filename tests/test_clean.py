@@ -82,11 +82,19 @@ def test_helpers_of_earlier_cells_come_along(tmp_path):
 
 
 def test_course_cells_that_cannot_run_alone_do_no_harm(tmp_path):
-    cells = ["lab = lesson('start_here')", "x = lab.data('digits')", "1 / 0", "%matplotlib inline", "import os; os._exit"]
+    cells = [
+        "lab = lesson('start_here')",
+        "x = lab.data('digits')",
+        "1 / 0",
+        "%matplotlib inline",
+        "import os; os._exit",
+    ]
     assert verdict(tmp_path, *cells, MARK + REFERENCE).passed
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"cells": 3}', '{"worksheets": []}', '{"cells": [{"cell_type": "code"}]}'])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"cells": 3}', '{"worksheets": []}', '{"cells": [{"cell_type": "code"}]}']
+)
 def test_a_file_that_is_no_notebook_is_unreadable_and_left_alone(tmp_path, text):
     path = tmp_path / LESSON.notebook
     path.write_text(text, encoding="utf-8")

@@ -106,4 +106,7 @@ def test_exceptions_are_compared_by_type():
     value_error, other = (Observation(raised=Raised(type=t, message="m")) for t in ("ValueError", "TypeError"))
     assert compare(value_error, value_error) is None
     assert describe(compare(other, value_error), reveal=False) == "Raises TypeError (m), expected ValueError."
-    assert describe(compare(Observation(value=(3,)), value_error), reveal=False) == "Returns (3,) where ValueError should be raised."
+    assert (
+        describe(compare(Observation(value=(3,)), value_error), reveal=False)
+        == "Returns (3,) where ValueError should be raised."
+    )

@@ -5,6 +5,7 @@ import functools
 import importlib.util
 import sys
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -79,7 +80,10 @@ def test_other_right_answers_pass(exercise):
     for answer in answers:
         source = answering.source_of(answer, exercise.names[0], exercise.setup)
         for seed in range(3):
-            assert verdict_of(exercise, source, seed).outcome is Outcome.PASSED, (source, verdict_of(exercise, source, seed))
+            assert verdict_of(exercise, source, seed).outcome is Outcome.PASSED, (
+                source,
+                verdict_of(exercise, source, seed),
+            )
 
 
 @named(EXERCISES)
@@ -113,7 +117,9 @@ def test_specimen_messages_end_to_end(exercise):
 def test_wrong_predictions_get_their_message(exercise):
     for misconception in exercise.misconceptions:
         told = set()
-        for index, (name, seen) in enumerate(zip(exercise.names, specimen_observations(exercise)[misconception.id], strict=True)):
+        for index, (name, seen) in enumerate(
+            zip(exercise.names, specimen_observations(exercise)[misconception.id], strict=True)
+        ):
             if not differs(seen, reference_observations(exercise)[index]):
                 continue
             right = answering.load(answering.reference_answer(exercise))
@@ -174,8 +180,22 @@ def test_drill_questions_are_fresh_and_answerable(exercise):
 class _Mutations(ast.NodeTransformer):
     """Makes the `wanted`-th small change to a tree; `count` says how many there are."""
 
-    OPERATORS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.FloorDiv: ast.Mult, ast.Mod: ast.Mult, ast.Div: ast.Mult}
-    COMPARISONS = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq}
+    OPERATORS: ClassVar = {
+        ast.Add: ast.Sub,
+        ast.Sub: ast.Add,
+        ast.Mult: ast.Add,
+        ast.FloorDiv: ast.Mult,
+        ast.Mod: ast.Mult,
+        ast.Div: ast.Mult,
+    }
+    COMPARISONS: ClassVar = {
+        ast.Lt: ast.LtE,
+        ast.LtE: ast.Lt,
+        ast.Gt: ast.GtE,
+        ast.GtE: ast.Gt,
+        ast.Eq: ast.NotEq,
+        ast.NotEq: ast.Eq,
+    }
 
     def __init__(self, wanted):
         self.wanted, self.count, self.changed = wanted, 0, None

@@ -30,7 +30,7 @@ def test_a_torn_last_line_costs_only_itself(tmp_path):
 def test_foreign_lines_are_skipped_and_kept(tmp_path):
     journal = Journal(tmp_path)
     journal.append("check", "strides/a", outcome="passed")
-    with open(journal.path, "ab") as file:
+    with journal.path.open("ab") as file:
         file.write(b'\xff\xfe not json\n[1, 2]\n{"event": 3}\n<<<<<<< HEAD\n')
     journal.append("hint", "strides/a", number=1)
     assert [r["event"] for r in journal.records()] == ["check", "hint"]

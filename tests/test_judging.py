@@ -90,7 +90,9 @@ def test_over_limit_beats_everything_after_it():
     assert (told.outcome, told.misconception) == (Outcome.OVER_LIMIT, "halves")
 
 
-@pytest.mark.parametrize("reference", [(boom(), Observation(value=4)), (Observation(over="slow"), Observation(value=4))])
+@pytest.mark.parametrize(
+    "reference", [(boom(), Observation(value=4)), (Observation(over="slow"), Observation(value=4))]
+)
 def test_a_failing_reference_is_our_fault_and_never_a_zero(reference):
     told = verdict(2, 4, reference=reference)
     assert told.outcome is Outcome.GRADER_FAULT
@@ -127,7 +129,9 @@ def test_predictions_are_separate_questions():
 
 
 def test_points_in_groups_are_earned_apart():
-    ex = exercise(points={"easy": 1, "hard": 2}, cases=(Case("one", None, group="easy"), Case("two", None, group="hard")))
+    ex = exercise(
+        points={"easy": 1, "hard": 2}, cases=(Case("one", None, group="easy"), Case("two", None, group="hard"))
+    )
     told = verdict(2, 99, ex=ex)
     assert (told.points, told.points_of) == (1, 3)
     assert verdict(2, 4, ex=ex).points == 3

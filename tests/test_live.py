@@ -169,7 +169,9 @@ def test_importing_the_package_is_light():
     import sys
 
     code = "import labsupport, sys; print([m for m in ('torch', 'matplotlib', 'numpy', 'IPython') if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    )
 
 
 def test_few_public_names():

@@ -57,7 +57,9 @@ def _answer(question, journal):
         except (ValueError, SyntaxError):
             value = typed.strip("'\"")  # words such as view and copy may be typed bare
         verdict = question.judge(value)
-        journal.append("drill", question.exercise.id, outcome=verdict.outcome.value, misconception=verdict.misconception)
+        journal.append(
+            "drill", question.exercise.id, outcome=verdict.outcome.value, misconception=verdict.misconception
+        )
         print(show_verdict(verdict))
         first = verdict.passed if first is None else first
         if verdict.passed:

@@ -18,5 +18,7 @@ def run(args):
         elif args.all:
             print(f"{lesson.number:02d}  {lesson.slug:<13} planned: {lesson.title}")
     if torn := journal.unreadable():
-        print(f"{torn} line(s) of {journal.path.name} could not be read; they were left as they are and count for nothing")
+        print(
+            f"{torn} line(s) of {journal.path.name} could not be read; they were left as they are and count for nothing"
+        )
     return 0

@@ -55,7 +55,9 @@ class Secret:
         try:
             mode, key = path.stat().st_mode, path.read_bytes().strip()
         except OSError as error:
-            raise LabError(f"the secret {path} cannot be read ({error.strerror})", next_step="name a file that holds it") from None
+            raise LabError(
+                f"the secret {path} cannot be read ({error.strerror})", next_step="name a file that holds it"
+            ) from None
         if mode & 0o077 and os.name == "posix":
             raise LabError(f"the secret {path} can be read by others", next_step=f"chmod 600 {path}")
         if len(key) < 16:
@@ -156,10 +158,14 @@ def _grade_one(exercise, submission, taken, children, secret, known, frames, lef
 def _before_running(exercise, submission, taken, left):
     """Return the verdict on an answer that need not or cannot be run, else None."""
     if submission.unreadable:
-        return Verdict(exercise=exercise.id, outcome=Outcome.UNREADABLE, why=submission.unreadable, next=submission.repair)
+        return Verdict(
+            exercise=exercise.id, outcome=Outcome.UNREADABLE, why=submission.unreadable, next=submission.repair
+        )
     if taken is None or not taken.source:
         why = "No cell of the notebook answers this exercise."
-        return Verdict(exercise=exercise.id, outcome=Outcome.NOT_YET, why=why, next="Add the cell back from the lesson.")
+        return Verdict(
+            exercise=exercise.id, outcome=Outcome.NOT_YET, why=why, next="Add the cell back from the lesson."
+        )
     if left <= 0:
         why = f"The answers before this one used up the {_SUBMISSION_S:g} s a submission has."
         return Verdict(exercise=exercise.id, outcome=Outcome.OVER_LIMIT, why=why, next="Look at what is slow above.")
@@ -198,7 +204,13 @@ def _observe(exercise, program, seed, children, child_name="answer"):
     try:
         child = children.get(child_name)
         loaded = child.ask(
-            {"op": "load", "setup": program.setup, "helpers": list(program.helpers), "source": program.source, "names": list(program.names)},
+            {
+                "op": "load",
+                "setup": program.setup,
+                "helpers": list(program.helpers),
+                "source": program.source,
+                "names": list(program.names),
+            },
             _LOAD_S + _SPARE_S,
         )
     except children.ENDINGS as ending:
@@ -206,7 +218,9 @@ def _observe(exercise, program, seed, children, child_name="answer"):
     if raised := loaded.get("raised"):
         return (Observation(raised=_raised(raised)),) * len(inputs)
     if missing := loaded.get("missing"):
-        return (Observation(raised=Raised(type="NotImplementedError", message=f"`{missing[0]}` is not defined")),) * len(inputs)
+        return (
+            Observation(raised=Raised(type="NotImplementedError", message=f"`{missing[0]}` is not defined")),
+        ) * len(inputs)
     seen = []
     for index, one in enumerate(inputs):
         names = [exercise.names[index]] if exercise.kind == "prediction" else list(exercise.names)
@@ -255,7 +269,9 @@ class _Children:
         if isinstance(ending, self._over_limit):
             return Observation(over=str(ending))
         if isinstance(ending, WireError):
-            return Observation(raised=Raised(type="ProcessEnded", message="it wrote to the grader's connection and was ended"))
+            return Observation(
+                raised=Raised(type="ProcessEnded", message="it wrote to the grader's connection and was ended")
+            )
         return Observation(raised=Raised(type="ProcessEnded", message=str(ending)))
 
     def _close(self, name):
@@ -299,15 +315,21 @@ def _course_observations(exercise, what, seed, children):
     if key not in _COURSE:
         if len(_COURSE) >= _COURSE_KEPT:
             _COURSE.clear()
-        answer = answering.reference_answer(exercise, seed) if what == "reference" else answering.specimen_answer(exercise, what, seed)
-        _COURSE[key] = _observe(exercise, _Program(exercise.setup, (), answer.source, exercise.names), seed, children, "course")
+        answer = (
+            answering.reference_answer(exercise, seed)
+            if what == "reference"
+            else answering.specimen_answer(exercise, what, seed)
+        )
+        _COURSE[key] = _observe(
+            exercise, _Program(exercise.setup, (), answer.source, exercise.names), seed, children, "course"
+        )
     return _COURSE[key]
 
 
 def judge_again(row, frame, exercise, secret):
     """Return the row that the course of today gives on kept observations, or None when the answer must be run again.
 
-    No learner code runs. It must be run again when what the exercise asks has changed: its cases, probe, setup or limits.
+    No learner code runs. It must be run again when what is asked has changed: cases, probe, setup or limits.
 
     Args:
         row: the `Row` made then.
@@ -375,13 +397,23 @@ def _question_digest(exercise, seed):
     for part in inputs_for(exercise, seed):
         digest.update(encode(part, keep_layout=True))
     options = sorted((str(k), repr(v)) for k, v in exercise.probe.options.items())
-    asked = (exercise.id, exercise.probe.name, options, exercise.setup, exercise.names, exercise.limits, outside.VERSION)
+    asked = (
+        exercise.id,
+        exercise.probe.name,
+        options,
+        exercise.setup,
+        exercise.names,
+        exercise.limits,
+        outside.VERSION,
+    )
     digest.update(repr(asked).encode())
     return digest.hexdigest()[:32]
 
 
 def _observation_key(exercise, taken, seed):
-    answer = hashlib.sha256(repr((taken.source, tuple(taken.helpers))).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    answer = hashlib.sha256(repr((taken.source, tuple(taken.helpers))).encode("utf-8", "surrogatepass")).hexdigest()[
+        :32
+    ]
     return f"{_question_digest(exercise, seed)}-{answer}"
 
 

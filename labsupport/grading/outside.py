@@ -50,7 +50,12 @@ def observe(child, exercise, names, inputs):
 
 def _with_facts_from_outside(child, names, inputs, seen, options, limits):
     with shared.Memory(inputs) as memory:
-        question = {"op": "call_shared", "names": list(names), "inputs": memory.described, "limits": {"call_s": limits.call_s}}
+        question = {
+            "op": "call_shared",
+            "names": list(names),
+            "inputs": memory.described,
+            "limits": {"call_s": limits.call_s},
+        }
         again = observation_of(child.ask(question, limits.call_s + _SPARE_S, fds=(memory.fd,)))
         facts = dict(seen.facts)
         if again.raised or again.over:
@@ -67,7 +72,11 @@ def _layout(child, memory, before, limits):
     """Return "view", "copy" or "partly" for the result the child still holds."""
     memory.flip()
     after = observation_of(child.ask({"op": "reread"}, limits.call_s + _SPARE_S))
-    if type(before.value) is not np.ndarray or type(after.value) is not np.ndarray or before.value.shape != after.value.shape:
+    if (
+        type(before.value) is not np.ndarray
+        or type(after.value) is not np.ndarray
+        or before.value.shape != after.value.shape
+    ):
         return None
     if identical(plain(before.value), plain(after.value)):
         return "copy"

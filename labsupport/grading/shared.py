@@ -31,7 +31,9 @@ class Memory:
 
     def __init__(self, inputs):
         self.inputs = fresh(inputs)
-        self.indices = tuple(i for i, v in enumerate(self.inputs) if type(v) is np.ndarray and v.size and v.dtype.kind in "biufcSUV")
+        self.indices = tuple(
+            i for i, v in enumerate(self.inputs) if type(v) is np.ndarray and v.size and v.dtype.kind in "biufcSUV"
+        )
         owners = {id(o): o for o in (_owner(self.inputs[i]) for i in self.indices)}
         places, size = {}, 0
         for key, owner in owners.items():
@@ -64,7 +66,9 @@ class Memory:
     def changed_inputs(self):
         """Return the indices of the arrays that hold other values than they did, as a tuple."""
         now, before = self._bytes, self._before
-        return tuple(i for i in self.indices if _elements(now, self.described[i]) != _elements(before, self.described[i]))
+        return tuple(
+            i for i in self.indices if _elements(now, self.described[i]) != _elements(before, self.described[i])
+        )
 
     def flip(self):
         """Flip every bit of the memory."""

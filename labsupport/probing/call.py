@@ -32,7 +32,11 @@ def run(subject, inputs, options, limits):
     if raised or over:
         return Observation(raised=raised, over=over, notes=notes)
     value = plain(result)
-    facts = {"inputs changed": tuple(i for i, (a, b) in enumerate(zip(plain(args), before, strict=True)) if not identical(a, b))}
+    facts = {
+        "inputs changed": tuple(
+            i for i, (a, b) in enumerate(zip(plain(args), before, strict=True)) if not identical(a, b)
+        )
+    }
     if "view_of" in options and not isinstance(value, Opaque):
         facts["layout"] = _layout(result, args[options["view_of"]])
     if options.get("writeable"):

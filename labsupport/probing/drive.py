@@ -58,4 +58,3 @@ def _all_released(built, steps, limits):
     freed = all_gone(arrays)
     del obj
     return freed
-

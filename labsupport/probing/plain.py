@@ -44,7 +44,9 @@ def plain(value, depth=0):
     if kind in (list, tuple):
         return kind(plain(item, depth + 1) for item in value)
     if kind is dict:
-        return {plain(k, depth + 1) if type(k) in (str, int) else repr(k): plain(v, depth + 1) for k, v in value.items()}
+        return {
+            plain(k, depth + 1) if type(k) in (str, int) else repr(k): plain(v, depth + 1) for k, v in value.items()
+        }
     return Opaque(kind.__name__)
 
 

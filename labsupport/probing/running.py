@@ -79,8 +79,11 @@ def _as_raised(error):
 
 def _is_library(filename):
     # Compared by prefix: a cell's file lies in a temporary folder, an answer's is called "<answer ...>".
-    return filename.startswith(_LIBRARIES) or filename.startswith("<frozen") or filename == __file__ or (
-        f"labsupport{'/' if '/' in filename else chr(92)}probing" in filename
+    return (
+        filename.startswith(_LIBRARIES)
+        or filename.startswith("<frozen")
+        or filename == __file__
+        or (f"labsupport{'/' if '/' in filename else chr(92)}probing" in filename)
     )
 
 
