@@ -74,24 +74,35 @@ class Lab:
             LabError: no such exercise; or, with LAB_STRICT=1 in the environment, the answer did not pass.
         """
         exercise = self._find(name)
-        verdict = self._verdict(exercise, objects, _callers_namespace())
-        self._journal.append("check", exercise.id, outcome=verdict.outcome.value, misconception=verdict.misconception)
+        namespace = self._namespace(exercise, objects, _callers_namespace())
+        verdict = self._verdict(exercise, namespace)
+        self._journal.append(
+            "check",
+            exercise.id,
+            outcome=verdict.outcome.value,
+            misconception=verdict.misconception,
+            answer=_digest(exercise, namespace) if verdict.passed else None,
+        )
         shown = show_verdict(verdict, notes=self._after(exercise, verdict))
         if os.environ.get("LAB_STRICT") == "1" and not verdict.passed:
             raise LabError(str(shown))
         return shown
 
-    def _verdict(self, exercise, objects, namespace):
+    def _namespace(self, exercise, objects, namespace):
+        """Return where the declared names are looked up: among the objects passed, else in the notebook."""
+        if not objects:
+            return namespace
+        if len(objects) != len(exercise.names):
+            raise LabError(
+                f"{exercise.short_id!r} is answered by {len(exercise.names)} object(s), {len(objects)} were passed",
+                next_step=f"pass {', '.join(exercise.names)}, or only the exercise's name",
+            )
+        return dict(zip(exercise.names, objects, strict=True))
+
+    def _verdict(self, exercise, namespace):
         from labsupport.observing import verdict_on
         from labsupport.probing import Subject
 
-        if objects:
-            if len(objects) != len(exercise.names):
-                raise LabError(
-                    f"{exercise.short_id!r} is answered by {len(exercise.names)} object(s), {len(objects)} were passed",
-                    next_step=f"pass {', '.join(exercise.names)}, or only the exercise's name",
-                )
-            namespace = dict(zip(exercise.names, objects, strict=True))
         if problem := _problem_with(exercise, namespace):
             return problem
         main = namespace[exercise.names[0]]
@@ -206,6 +217,15 @@ class Peak:
 
     def __repr__(self):
         return f"{self.bytes:,} bytes at the peak"
+
+
+def _digest(exercise, namespace):
+    """Return a digest of the answer that passed, so that a clean check can tell whether the file holds the same one."""
+    from labsupport.disagreeing import digest_of_answer
+
+    if exercise.kind == "prediction":
+        return digest_of_answer(exercise, namespace=namespace)
+    return digest_of_answer(exercise, source=answering.live_source(namespace[exercise.names[0]]))
 
 
 def _callers_namespace():
