@@ -32,6 +32,7 @@ MAX_ELEMENTS = 2**31  # counting an empty axis as 1, so that no shape is absurd
 MAX_OFFSET = 2**31 - 1  # bytes
 MAX_INT_BYTES = 1785  # 4,298 decimal digits: Python refuses to print longer ones
 MAX_TYPE_NAME = 200
+MAX_TEXT = 4 * 1024 * 1024  # bytes of all str together: one wide character makes each of its str four times as large
 
 _NUMERIC = ("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16")
 DTYPES = {np.dtype(order + name).str: np.dtype(order + name) for name in _NUMERIC for order in "<>"}
@@ -75,7 +76,7 @@ def header_of(tokens):
 class _Writer:
     def __init__(self, max_bytes, keep_layout):
         self.max_bytes, self.keep_layout = max_bytes, keep_layout
-        self.tokens, self.buffers, self.size = [], [], PREFIX.size
+        self.tokens, self.buffers, self.size, self.text = [], [], PREFIX.size, 0
         self.roots = {}  # id of an array that owns memory -> (its number, the array, kept alive)
 
     def frame(self):
@@ -134,6 +135,9 @@ class _Writer:
             raw = value.encode("utf-8")
         except UnicodeEncodeError:
             return self.put_opaque("str that is not text (lone surrogates)")
+        self.text += len(raw)
+        if self.text > MAX_TEXT:
+            raise TooLarge(f"more than {MAX_TEXT:,} bytes of text")
         self.add("s", len(raw))
         self.put_bytes(raw)
 

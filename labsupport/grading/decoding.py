@@ -91,7 +91,7 @@ _FIXED_TEXT = re.compile(r"(\|S|[<>]U)[1-9][0-9]{0,6}")
 class _Reader:
     def __init__(self, tokens, buffers, layouts_allowed):
         self.tokens, self.at = tokens, 0
-        self.buffers, self.offset = buffers, 0
+        self.buffers, self.offset, self.text = buffers, 0, 0
         self.layouts_allowed, self.roots = layouts_allowed, []
 
     def read_all(self):
@@ -146,6 +146,11 @@ class _Reader:
         if value.hex() != text:
             raise WireError("a float not in its own spelling")
         return value
+
+    def read_text(self, depth):
+        size = self.number(0, codec.MAX_TEXT - self.text)
+        self.text += size
+        return str(self.take(size), "utf-8")
 
     def read_opaque(self, depth):
         return Opaque(str(self.take(self.number(1, codec.MAX_TYPE_NAME)), "utf-8"))
@@ -227,7 +232,7 @@ _READ = {
     "I": _Reader.read_big,
     "f": _Reader.read_float,
     "c": lambda r, depth: complex(r.read_float(), r.read_float()),
-    "s": lambda r, depth: str(r.take(r.size()), "utf-8"),
+    "s": _Reader.read_text,
     "y": lambda r, depth: bytes(r.take(r.size())),
     "l": _Reader.read_items,
     "t": lambda r, depth: tuple(r.read_items(depth)),
