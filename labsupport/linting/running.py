@@ -13,7 +13,7 @@ from labsupport import building
 from labsupport.linting.lesson import Problem
 from labsupport.places import NOTEBOOKS, ROOT
 
-__all__ = ["printed", "remembered"]
+__all__ = ["printed", "remembered", "text_of"]
 
 _CACHE = ROOT / "build" / "lint"
 _HANG_GUARD_S = 300
@@ -46,7 +46,7 @@ def printed(notebook, text):
             client.execute()
         except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
             return None, _stopped(running, text, error)
-    outputs = [_text_of(cell.get("outputs", [])) for cell in running.cells]
+    outputs = [text_of(cell.get("outputs", [])) for cell in running.cells]
     with contextlib.suppress(OSError):  # a read-only checkout is linted as well, only slower
         _CACHE.mkdir(parents=True, exist_ok=True)
         (_CACHE / f"{_key(notebook)}.json").write_text(json.dumps(outputs), encoding="utf-8")
@@ -63,12 +63,14 @@ def _stopped(running, text, error):
     )
 
 
-def _text_of(outputs):
+def text_of(outputs):
+    """Return what a cell's outputs say as text; of a page the words, not the markup."""
     texts = []
     for output in outputs:
         data = output.get("data", {})
-        texts.append(output.get("text", "") or data.get("text/plain", ""))
-        page = re.sub(r"<(style|script)\b.*?</\1>", " ", data.get("text/html", ""), flags=re.DOTALL)
+        # In files texts are lists of lines, in memory one text.
+        texts.append("".join(output.get("text", "") or data.get("text/plain", "")))
+        page = re.sub(r"<(style|script)\b.*?</\1>", " ", "".join(data.get("text/html", "")), flags=re.DOTALL)
         texts.append(re.sub(r"<[^>]+>", " ", page))
     return "\n".join(texts)
 
