@@ -12,7 +12,7 @@ from pathlib import Path
 
 from labsupport.environment import machine
 from labsupport.environment.causes import NoPackage, explain
-from labsupport.environment.watching import Watch, lines_of
+from labsupport.environment.watching import Asking, Watch, lines_of
 
 __all__ = ["CPU_INDEX", "Package", "Pip", "Plan"]
 
@@ -125,7 +125,7 @@ class Pip:
 
     def _plan(self, words):
         report = self.venv / "lab-plan.json"
-        self._run(["install", *words, "--dry-run", "--report", str(report)])
+        self._run(["install", *words, "--dry-run", "--report", str(report)], Asking(self.progress))
         entries = json.loads(report.read_text(encoding="utf-8"))["install"]
         report.unlink()
         return _measured([entry for entry in entries if "dir_info" not in entry["download_info"]])  # not the course
@@ -135,7 +135,7 @@ class Pip:
         # -I: neither PYTHONPATH nor packages of the user may take part in what is decided here.
         command = [str(self.python), "-I", "-u", "-m", "pip", *words]
         command += ["--constraint", str(self.constraints)] if words[0] == "install" else []
-        command += ["--progress-bar", "raw"] if watch and self.tells_bytes else []
+        command += ["--progress-bar", "raw"] if self.tells_bytes and isinstance(watch, Watch) else []
         env = os.environ | {"PIP_NO_INPUT": "1", "PIP_USER": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
         lines = []
         with contextlib.closing(lines_of(command, env | {"PIP_NO_COLOR": "1"})) as output:

@@ -7,7 +7,7 @@ import threading
 
 from labsupport.environment.machine import size
 
-__all__ = ["Watch", "lines_of"]
+__all__ = ["Asking", "Watch", "lines_of"]
 
 
 def lines_of(command, env):
@@ -43,6 +43,21 @@ def lines_of(command, env):
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+class Asking:
+    """Counts the packages that pip has looked at while it decides what is needed."""
+
+    def __init__(self, progress):
+        self.progress = progress
+        self.seen = 0
+        self.see("")
+
+    def see(self, line):
+        """Take one line of pip's output, or None for half a second of silence."""
+        self.seen += bool(line and line.startswith(("Collecting ", "Processing ")))
+        count = f": {self.seen} packages so far" if self.seen else ""
+        self.progress.update(f"  asking pip what is needed{count}", stage="  asking pip what is needed")
 
 
 class Watch:
