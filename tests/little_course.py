@@ -99,7 +99,10 @@ def use(root, put=setattr):
         put(module, "SOURCE", source)
     put(workspace, "NOTEBOOKS", notebooks)
     put(catalog, "exercises", exercises)
-    put(catalog, "lessons", catalog.lessons.__wrapped__)  # without its memory: releases change during a test
+    # Without their memory: releases change during a test, and the real course must not remember this one.
+    uncached = getattr(catalog.lessons, "__wrapped__", catalog.lessons)
+    put(catalog, "lessons", uncached)
+    put(workspace, "lessons", uncached)
     put(catalog, "PLAN", ())
     put(catalog, "stubs", catalog.stubs.__wrapped__)
     return notebooks
