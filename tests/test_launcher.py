@@ -234,6 +234,7 @@ def test_no_network_is_one_message_and_the_next_call_goes_on(course):
     assert course.lab("lessons")[0] == 7
 
 
+@pytest.mark.slow
 def test_a_package_the_index_lacks_is_named(course):
     course.constrain("tinypackage==3.0")
     code, _, err = course.lab("lessons")
@@ -243,6 +244,7 @@ def test_a_package_the_index_lacks_is_named(course):
     assert course.stamp is None
 
 
+@pytest.mark.slow
 def test_a_broken_folder_of_somebody_else_is_kept(course):
     (course.root / ".venv").mkdir()
     (course.root / ".venv" / "notes.txt").write_text("mine", encoding="utf-8")

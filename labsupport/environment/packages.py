@@ -19,7 +19,7 @@ __all__ = ["CPU_INDEX", "Package", "Pip", "Plan"]
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 _CUDA = re.compile(r"^(nvidia-|cuda-|triton$)")
 # Bytes on disk for one byte of wheel. 4.3: a complete environment on Linux x86-64 with the CPU build holds 1,325 MB
-# made from 311 MB of wheels (2026-11). 2: a cautious estimate for CUDA's packages, shared libraries for the most part.
+# made from 311 MB of wheels (2026-11). 2: a cautious estimate for CUDA's packages and torch built for them.
 _UNPACKED = 4.3
 _UNPACKED_CUDA = 2
 _SIZE_TIMEOUT_S = 5
@@ -58,7 +58,9 @@ class Plan:
     @property
     def disk_bytes(self):
         """Bytes on disk once installed, estimated from the wheels."""
-        return int(sum((p.wheel_bytes or 0) * (_UNPACKED_CUDA if p.is_cuda else _UNPACKED) for p in self.packages))
+        libraries = [p for p in self.packages if p.is_cuda or (p.name == "torch" and self.brings_cuda)]
+        small = sum(p.wheel_bytes or 0 for p in self.packages if p not in libraries)
+        return int(small * _UNPACKED + sum(p.wheel_bytes or 0 for p in libraries) * _UNPACKED_CUDA)
 
     def has(self, name):
         """Is the package among them?"""
