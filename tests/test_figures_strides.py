@@ -264,7 +264,14 @@ def test_state_can_be_set_and_read_back():
     figure.set(shape=(4, 3), strides=(8, 32), at=(3, 2))
     assert figure.state["strides"] == [8, 32]
     assert selected(figure.model(), figure.state)["at"] == 88
-    assert figure.set(shape=(2,), strides=(8,)).state["at"] == [0]
+    assert figure.set(shape=(2,), strides=(8,)).state["at"] == [1]
+
+
+def test_the_first_element_shown_takes_steps_or_reads_outside():
+    array = np.arange(12.0).reshape(3, 4)
+    assert draw(array).state["at"] == [1, 2]
+    assert draw(array[:1, :1]).state["at"] == [0, 0]
+    assert draw(array, shape=(4, 4), strides=(32, 8)).state["at"] == [3, 0]
 
 
 @pytest.mark.parametrize(

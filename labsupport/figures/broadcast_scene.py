@@ -9,14 +9,14 @@ from labsupport.figures.broadcast_model import (
     result_indices,
     result_label,
 )
-from labsupport.figures.picture import PAD, cell, cell_width, grid, path, text
+from labsupport.figures.picture import PAD, cell, cell_width, grid, paragraph, path, text
 from labsupport.figures.stride_model import prod, product
 from labsupport.figures.words import byte_text, tuple_text
 
 __all__ = ["broadcast_scene"]
 
 ROW_H = 46
-CELL_H = 34
+CELL_H = 36
 SIGN_W = 30
 BAR_H = 14
 BYTES_W = 320  # least room for the bars beside the table
@@ -45,7 +45,7 @@ def broadcast_scene(source, state, model, width):
 
 def _table(marks, model, room, y):
     """Add a row per operand and one for the result, axes lined up at the right; return the y below and the x behind."""
-    marks.append(text(PAD, y + 11, "title", "Shapes, lined up at their last axes"))
+    y = paragraph(marks, PAD, y + 11, "title", "Shapes, lined up at their last axes", room) - 11
     rows = [(f"{r['name']} {tuple_text(r['shape'])}", [_axis_cell(a) for a in r["axes"]]) for r in model["rows"]]
     rows.append(("result", [("✗" if n is None else str(n), "") for n in model["axes"]]))
     notes = [note for _, cells in rows for _, note in cells]
@@ -91,7 +91,7 @@ def _result_role(model, axis):
 
 def _elements(marks, source, model, chosen, room, y):
     """Add every operand as it is read, stretched to the result, and the result; return the y below."""
-    marks.append(text(PAD, y + 11, "title", "Elements: dashed ones are read again, not stored"))
+    y = paragraph(marks, PAD, y + 11, "title", "Elements: dashed ones are read again, not stored", room) - 11
     indices = result_indices(model)
     panels = []
     for k, r in enumerate(model["rows"]):
@@ -132,7 +132,7 @@ def _element_role(row, index, chosen):
 
 def _operands(marks, source, model, room, y):
     """Add the operands as they are, each small one as a grid; return the y below."""
-    marks.append(text(PAD, y + 11, "title", "The operands as they are"))
+    y = paragraph(marks, PAD, y + 11, "title", "The operands as they are", room) - 11
     x, top, bottom = PAD, y + 24, y + 24
     for k, r in enumerate(model["rows"]):
         title = f"{r['name']} {tuple_text(r['shape'])}"
@@ -155,18 +155,19 @@ def _operands(marks, source, model, room, y):
 
 def _bytes(marks, model, x, room, y):
     """Add a bar per operand: bytes held, filled, inside the bytes it stands for, dashed; return the y below."""
-    marks.append(text(x, y + 11, "title", "Bytes: filled is held, dashed is what it stands for"))
+    y = paragraph(marks, x, y + 11, "title", "Bytes: filled is held, dashed is what it stands for", room) - 11
     most = max([model["new"], *(max(r["held"], r["implied"]) for r in model["rows"]), 1])
     y += 22
     for r in model["rows"]:
         words = f"{r['name']} holds {byte_text(r['held'])}, stands for {byte_text(r['implied'])}"
-        y = _bar(marks, x, y, words, r["held"] * room // most, r["implied"] * room // most)
-    return _bar(marks, x, y, f"result holds {byte_text(model['new'])}, all new", model["new"] * room // most, 0, "new")
+        y = _bar(marks, x, y, room, words, r["held"] * room // most, r["implied"] * room // most)
+    return _bar(
+        marks, x, y, room, f"result holds {byte_text(model['new'])}, all new", model["new"] * room // most, 0, "new"
+    )
 
 
-def _bar(marks, x, y, words, held, implied, role="held"):
-    marks.append(text(x, y + 12, "words", words))
-    y += 18
+def _bar(marks, x, y, room, words, held, implied, role="held"):
+    y = paragraph(marks, x, y + 12, "words", words, room) + 6
     if implied:
         marks.append(path("implied", f"M{x} {y}h{implied}v{BAR_H}h-{implied}z"))
     held = max(2, held)

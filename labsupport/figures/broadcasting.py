@@ -14,7 +14,7 @@ from labsupport.figures.broadcast_model import (
     result_of,
 )
 from labsupport.figures.broadcast_scene import broadcast_scene
-from labsupport.figures.figure import Figure
+from labsupport.figures.figure import Figure, telling_index
 from labsupport.figures.words import clip_label, tuple_text, value_label
 
 __all__ = ["BroadcastFigure", "draw"]
@@ -57,7 +57,7 @@ class BroadcastFigure(Figure):
         at = state.get("at")
         fits = at is not None and model["result"] is not None and len(at) == model["ndim"]
         fits = fits and all(0 <= i < n for i, n in zip(at, model["result"]))
-        return {**state, "shapes": shapes, "at": [as_int(i) for i in at] if fits else [0] * model["ndim"]}
+        return {**state, "shapes": shapes, "at": [as_int(i) for i in at] if fits else telling_index(model["axes"])}
 
     def model(self):
         """Return the numbers behind the drawing; see `broadcast_model`."""

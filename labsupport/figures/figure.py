@@ -12,9 +12,9 @@ from pathlib import Path
 
 from labsupport.errors import LabError
 from labsupport.figures.palette import css_variables
-from labsupport.figures.picture import svg
+from labsupport.figures.picture import PAD, paragraph, svg
 
-__all__ = ["Figure"]
+__all__ = ["Figure", "telling_index"]
 
 _ASSETS = Path(__file__).with_name("assets")
 _WIDTH = 760  # of the picture, in CSS pixels: what a notebook's output column holds on a small screen
@@ -74,8 +74,12 @@ class Figure:
         return self.words()["alt"]
 
     def svg(self):
-        """Return the picture as SVG text, light on an opaque ground."""
-        return svg(self.scene())
+        """Return the picture with its sentences as SVG text, light on an opaque ground."""
+        scene, words = self.scene(), self.words()
+        y = scene["height"] + 8
+        for sentence, style in ((words["walk"], "words"), (words["summary"], "note")):
+            y = paragraph(scene["marks"], PAD, y, style, sentence, _WIDTH - 2 * PAD) + 22
+        return svg({**scene, "height": y - 8})
 
     def html(self):
         """Return the picture as an HTML image element with alt text."""
@@ -108,6 +112,12 @@ class Figure:
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
         if data:
             display({**data, "text/plain": "Run this cell in JupyterLab to operate the figure."}, metadata, raw=True)
+
+
+def telling_index(shape):
+    """Return an index of `shape` that takes a step along every axis, two along the last, where there is room."""
+    steps = [1] * (len(shape) - 1) + [2]
+    return [max(0, min(step, (n or 1) - 1)) for step, n in zip(steps, shape)]
 
 
 def script(kind):

@@ -10,7 +10,7 @@ from math import ceil
 
 from labsupport.figures.palette import PALETTE
 
-__all__ = ["PAD", "cell", "cell_width", "grid", "path", "svg", "text"]
+__all__ = ["PAD", "cell", "cell_width", "grid", "paragraph", "path", "svg", "text"]
 
 PAD = 14
 HEAD = 28  # room for row numbers
@@ -52,6 +52,17 @@ def cell(name, x, y, w, h, role, lines):
 def text(x, y, style, words):
     """Return a line of text; `style` is a key of TEXT_STYLES."""
     return {"kind": "text", "x": x, "y": y, "style": style, "text": words}
+
+
+def paragraph(marks, x, y, style, words, room, line=18):
+    """Add `words` as lines no wider than `room` (7.6 px a letter is generous at 13 px); return the last line's y."""
+    lines, most = [""], max(8, room * 10 // 76)
+    for word in words.split(" "):
+        if lines[-1] and len(lines[-1]) + 1 + len(word) > most:
+            lines.append("")
+        lines[-1] += f" {word}" if lines[-1] else word
+    marks.extend(text(x, y + k * line, style, t) for k, t in enumerate(lines))
+    return y + (len(lines) - 1) * line
 
 
 def path(role, d):

@@ -1,6 +1,6 @@
 """Where the stride explorer's marks go; `assets/strides.js` lays them out the same, number for number."""
 
-from labsupport.figures.picture import PAD, cell, cell_width, grid, path, text
+from labsupport.figures.picture import PAD, cell, cell_width, grid, paragraph, path, text
 from labsupport.figures.stride_model import selected
 from labsupport.figures.words import brackets, count, number, tuple_text
 
@@ -24,29 +24,29 @@ def stride_scene(source, state, model, width):
     w, h = _grid(marks, source, model, chosen, secret, room)
     beside = PAD + w + 36
     if beside + LEDGER_W <= width - PAD:
-        bottom = max(PAD + h, _ledger(marks, source, model, chosen, secret, beside, PAD))
+        bottom = max(PAD + h, _ledger(marks, source, model, chosen, secret, beside, PAD, width - PAD - beside))
     else:
-        bottom = _ledger(marks, source, model, chosen, secret, PAD, PAD + h + 14)
+        bottom = _ledger(marks, source, model, chosen, secret, PAD, PAD + h + 14, room)
     height = _memory(marks, source, model, chosen, secret, room, bottom + 18)
     return {"width": width, "height": height + PAD, "marks": marks}
 
 
 def _grid(marks, source, model, chosen, secret, room):
-    axes = ("", " · axis 0 →", " · axis 0 ↓, axis 1 →")
-    hint = axes[len(model["drawn"])] if len(model["drawn"]) < 3 else " · last two axes ↓ →"
+    axes = ("", " · axis 0 →", " · axis 0 ↓, axis 1 →")  # with no-break spaces: an arrow stays with its axis
+    hint = axes[len(model["drawn"])] if len(model["drawn"]) < 3 else " · last two axes ↓ →"
     cells = model["cells"]
-    marks.append(text(PAD, PAD + 11, "title", f"View {tuple_text(model['drawn'])}{hint}"))
+    title = f"View {tuple_text(model['drawn'])}{hint}"
+    y = paragraph(marks, PAD, PAD + 11, "title", title, room) + 9
     cw = cell_width([c["label"] for c in cells], [f"@{c['at']}" for c in cells])
-    layout = grid(model["drawn"], PAD, PAD + 20, room, cw, CELL_H)
+    layout = grid(model["drawn"], PAD, y, room, cw, CELL_H)
     marks.extend(layout["heads"])
-    for c, (x, y) in zip(cells, layout["places"]):
+    for c, (left, top) in zip(cells, layout["places"]):
         lines = [c["label"], f"@{number(c['at'])}"]
         if secret:
             lines = ["?" if c is chosen else "·", ""]
-        marks.append(cell(f"v{','.join(map(str, c['index']))}", x, y, cw - 3, CELL_H - 3,
+        marks.append(cell(f"v{','.join(map(str, c['index']))}", left, top, cw - 3, CELL_H - 3,
                           _view_role(c, chosen, secret), lines))  # fmt: skip
-    title = len(f"View {tuple_text(model['drawn'])}{hint}") * 7
-    return max(layout["w"], min(title, room)), 20 + layout["h"]
+    return max(layout["w"], min(len(title) * 7, room)), y - PAD + layout["h"]
 
 
 def _view_role(c, chosen, secret):
@@ -59,11 +59,10 @@ def _view_role(c, chosen, secret):
     return "touched!" if chosen and c["at"] == chosen["at"] else "touched"
 
 
-def _ledger(marks, source, model, chosen, secret, x, y):
+def _ledger(marks, source, model, chosen, secret, x, y, room):
     """Add the sum that makes the address, one line per axis; return the y below it."""
     if chosen is None:
-        marks.append(text(x, y + 11, "note", "A size is 0: there is no address to work out."))
-        return y + 20
+        return paragraph(marks, x, y + 11, "note", "A size is 0: there is no address to work out.", room) + 9
     marks.append(text(x, y + 11, "title", f"Address of {source['name']}{brackets(chosen['index'])}"))
     rows = [("dot", number(model["offset"]), "offset")]
     for axis, (i, s) in enumerate(zip(chosen["index"], model["strides"])):
@@ -80,8 +79,8 @@ def _ledger(marks, source, model, chosen, secret, x, y):
         y += LINE
     marks.append(path("line", f"M{x + 40} {y - 14}h66"))
     marks.append(text(x + 104, y + 4, "sum", "= ?" if secret else f"= {number(chosen['at'])}"))
-    marks.append(text(x + 116, y + 4, "words", "" if secret else _reads(source, chosen)))
-    return y + 12
+    words = "" if secret else _reads(source, chosen)
+    return paragraph(marks, x + 116, y + 4, "words", words, room - 116) + 8
 
 
 def _reads(source, c):

@@ -6,7 +6,7 @@ from operator import index as as_int
 import numpy as np
 
 from labsupport.errors import LabError
-from labsupport.figures.figure import Figure
+from labsupport.figures.figure import Figure, telling_index
 from labsupport.figures.stride_model import stride_code, stride_model, stride_reason, stride_words, trim
 from labsupport.figures.stride_scene import stride_scene
 from labsupport.figures.words import clip_label, tuple_text, value_label
@@ -67,10 +67,17 @@ class StrideFigure(Figure):
         if len(shape) > MOST_AXES or any(not 0 <= n <= MOST_SIZE for n in shape):
             raise LabError(f"shape {tuple_text(shape)} cannot be drawn", why=f"up to {MOST_AXES} axes, sizes from 0 up")
         at = state.get("at")
-        at = [0] * len(shape) if at is None else _whole(at, "at")
-        if len(at) != len(shape) or any(not 0 <= i < n for i, n in zip(at, trim(shape))):
-            at = [0] * len(shape)
-        return {**state, "shape": shape, "strides": strides, "offset": offset, "at": at}
+        at = None if at is None else _whole(at, "at")
+        state = {**state, "shape": shape, "strides": strides, "offset": offset, "at": at}
+        if at is None or len(at) != len(shape) or any(not 0 <= i < n for i, n in zip(at, trim(shape))):
+            state["at"] = self._telling(state)
+        return state
+
+    def _telling(self, state):
+        """Return the index to show first: one that reads outside, else one that takes steps on every axis."""
+        cells = stride_model(self.source, state)["cells"]
+        outside = next((c["index"] for c in cells if c["out"]), None)
+        return outside or telling_index(trim(state["shape"]))
 
     def _after(self, state, changes):
         if {"shape", "strides", "offset"} & set(changes):

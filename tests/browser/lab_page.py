@@ -111,7 +111,6 @@ class LabPage:
     def theme(self, name):
         """Switch Lab to its "light" or "dark" theme and wait for the figures to follow."""
         self.command("apputils:change-theme", theme=f"JupyterLab {name.title()}")
-        self.page.wait_for_selector(f"body[data-jp-theme-light='{'true' if name == 'light' else 'false'}']")
         self.page.wait_for_function(
             "(theme) => [...document.querySelectorAll('.lab-figure')].every((f) => f.dataset.theme === theme)", arg=name
         )

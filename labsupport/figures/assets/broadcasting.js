@@ -181,7 +181,7 @@ function broadcastReason(source, model, answer) {
 // ---- the drawing
 
 const ROW_H = 46;
-const CELL_H = 34;
+const CELL_H = 36;
 const SIGN_W = 30;
 const BAR_H = 14;
 const BYTES_W = 320;
@@ -205,7 +205,7 @@ function broadcastScene(source, state, model, width) {
 }
 
 function drawTable(marks, model, room, y) {
-  marks.push(text(PAD, y + 11, "title", "Shapes, lined up at their last axes"));
+  y = paragraph(marks, PAD, y + 11, "title", "Shapes, lined up at their last axes", room) - 11;
   const rows = model.rows.map((r) => [`${r.name} ${tupleText(r.shape)}`, r.axes.map(axisCell)]);
   rows.push(["result", model.axes.map((n) => [n === null ? "✗" : String(n), ""])]);
   const cells = rows.flatMap(([, row]) => row);
@@ -247,7 +247,7 @@ const axisRole = (axis) => ({ own: "touched", stretched: "waiting~", new: "waiti
 const resultRole = (model, axis) => (model.clashes.includes(axis) ? "trouble!" : "computing");
 
 function drawElements(marks, source, model, chosen, room, y) {
-  marks.push(text(PAD, y + 11, "title", "Elements: dashed ones are read again, not stored"));
+  y = paragraph(marks, PAD, y + 11, "title", "Elements: dashed ones are read again, not stored", room) - 11;
   const all = indices(model.result);
   const panels = model.rows.map((r, k) => [
     `${r.name} ${tupleText(r.shape)}`, `o${k}:`,
@@ -287,7 +287,7 @@ function elementRole(row, index, chosen) {
 }
 
 function drawOperands(marks, source, model, room, y) {
-  marks.push(text(PAD, y + 11, "title", "The operands as they are"));
+  y = paragraph(marks, PAD, y + 11, "title", "The operands as they are", room) - 11;
   let [x, top, bottom] = [PAD, y + 24, y + 24];
   model.rows.forEach((r, k) => {
     const title = `${r.name} ${tupleText(r.shape)}`;
@@ -312,20 +312,19 @@ function drawOperands(marks, source, model, room, y) {
 }
 
 function drawBytes(marks, model, x, room, y) {
-  marks.push(text(x, y + 11, "title", "Bytes: filled is held, dashed is what it stands for"));
+  y = paragraph(marks, x, y + 11, "title", "Bytes: filled is held, dashed is what it stands for", room) - 11;
   const most = Math.max(model.new, 1, ...model.rows.flatMap((r) => [r.held, r.implied]));
   const long = (bytes) => floorDiv(bytes * room, most);
   y += 22;
   for (const r of model.rows) {
     const words = `${r.name} holds ${byteText(r.held)}, stands for ${byteText(r.implied)}`;
-    y = drawBar(marks, x, y, words, long(r.held), long(r.implied));
+    y = drawBar(marks, x, y, room, words, long(r.held), long(r.implied));
   }
-  return drawBar(marks, x, y, `result holds ${byteText(model.new)}, all new`, long(model.new), 0, "new");
+  return drawBar(marks, x, y, room, `result holds ${byteText(model.new)}, all new`, long(model.new), 0, "new");
 }
 
-function drawBar(marks, x, y, words, held, implied, role = "held") {
-  marks.push(text(x, y + 12, "words", words));
-  y += 18;
+function drawBar(marks, x, y, room, words, held, implied, role = "held") {
+  y = paragraph(marks, x, y + 12, "words", words, room) + 6;
   if (implied) marks.push(path("implied", `M${x} ${y}h${implied}v${BAR_H}h-${implied}z`));
   const long = Math.max(2, held);
   marks.push(path(role, `M${x} ${y}h${long}v${BAR_H}h-${long}z`));
@@ -402,7 +401,7 @@ function render({ model, el }) {
     asked = askedNow();
     if (given === null) {
       feedback = "Type sizes such as 3, 4, or the word error.";
-      return change({});
+      return shown.redraw();
     }
     const why = broadcastReason(source, current, given);
     const score = tried ? {} : { asked: state().asked + 1, right: state().right + (why ? 0 : 1) };
@@ -411,6 +410,7 @@ function render({ model, el }) {
     const said = given === "error" ? "An error" : tupleText(given);
     feedback = why ? `${said} is not it. ${why}` : `Right: ${total.right} of ${total.asked} at the first try. `;
     change({ ...score, revealed: !why });
+    shown.redraw(); // a second wrong answer changes no state, only what is said
   }
 
   // the drawing, and the keys in the result

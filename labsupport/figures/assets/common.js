@@ -33,6 +33,16 @@ const BLOCK_GAP = 20;
 const cell = (name, x, y, w, h, role, lines) => ({ kind: "cell", name, x, y, w, h, role, lines });
 const text = (x, y, style, words) => ({ kind: "text", x, y, style, text: words });
 const path = (role, d) => ({ kind: "path", role, d });
+function paragraph(marks, x, y, style, words, room, line = 18) {
+  const [lines, most] = [[""], Math.max(8, floorDiv(room * 10, 76))];
+  for (const word of words.split(" ")) {
+    const last = lines[lines.length - 1];
+    if (last && last.length + 1 + word.length > most) lines.push(word);
+    else lines[lines.length - 1] = last ? `${last} ${word}` : word;
+  }
+  lines.forEach((t, k) => marks.push(text(x, y + k * line, style, t)));
+  return y + (lines.length - 1) * line;
+}
 const longest = (texts) => texts.reduce((most, t) => Math.max(most, t.length), 0);
 const cellWidth = (labels, notes, least = 44) => Math.max(least, longest(labels) * 8 + 14, longest(notes) * 7 + 10);
 
@@ -196,7 +206,7 @@ function frame({ model, el, kind, title, parts }) {
   const said = node("p", { class: "said", role: "status", "aria-live": "polite" });
   const summary = node("p", { class: "summary" });
   const code = node("pre", { class: "code", hidden: true, "aria-label": "the same in code" });
-  const root = node("section", { class: "lab-figure", "data-kind": kind, role: "group", "aria-labelledby": id });
+  const root = node("div", { class: "lab-figure", "data-kind": kind, role: "group", "aria-labelledby": id });
   const heading = node("p", { class: "title" }, node("strong", { id }, title), node("span", {}, parts.note));
   root.append(heading, ...parts.controls, drawing, said, ...parts.after, summary, code);
   el.replaceChildren(root);
@@ -235,5 +245,5 @@ function frame({ model, el, kind, title, parts }) {
   model.on("change:state", redraw);
   stop.push(() => watcher.disconnect(), () => sizes.disconnect(), () => model.off("change:state", redraw));
   stop.push(() => system.removeEventListener("change", paintTheme));
-  return { root, drawing, stop: () => stop.forEach((act) => act()) };
+  return { redraw, stop: () => stop.forEach((act) => act()) };
 }

@@ -262,25 +262,25 @@ function strideScene(source, state, model, width) {
   const [w, h] = drawGrid(marks, model, chosen, secret, room);
   const beside = PAD + w + 36;
   const bottom = beside + LEDGER_W <= width - PAD
-    ? Math.max(PAD + h, drawLedger(marks, source, model, chosen, secret, beside, PAD))
-    : drawLedger(marks, source, model, chosen, secret, PAD, PAD + h + 14);
+    ? Math.max(PAD + h, drawLedger(marks, source, model, chosen, secret, beside, PAD, width - PAD - beside))
+    : drawLedger(marks, source, model, chosen, secret, PAD, PAD + h + 14, room);
   const height = drawMemory(marks, source, model, chosen, secret, room, bottom + 18);
   return { width, height: height + PAD, marks };
 }
 
 function drawGrid(marks, model, chosen, secret, room) {
-  const axes = ["", " · axis 0 →", " · axis 0 ↓, axis 1 →"];
-  const title = `View ${tupleText(model.drawn)}${axes[model.drawn.length] ?? " · last two axes ↓ →"}`;
-  marks.push(text(PAD, PAD + 11, "title", title));
+  const axes = ["", " · axis 0 →", " · axis 0 ↓, axis 1 →"];
+  const title = `View ${tupleText(model.drawn)}${axes[model.drawn.length] ?? " · last two axes ↓ →"}`;
+  const y = paragraph(marks, PAD, PAD + 11, "title", title, room) + 9;
   const cw = cellWidth(model.cells.map((c) => c.label), model.cells.map((c) => `@${c.at}`));
-  const layout = grid(model.drawn, PAD, PAD + 20, room, cw, CELL_H);
+  const layout = grid(model.drawn, PAD, y, room, cw, CELL_H);
   marks.push(...layout.heads);
   model.cells.forEach((c, k) => {
     const [x, y] = layout.places[k];
     const lines = secret ? [c === chosen ? "?" : "·", ""] : [c.label, `@${number(c.at)}`];
     marks.push(cell(`v${c.index.join(",")}`, x, y, cw - 3, CELL_H - 3, viewRole(c, chosen, secret), lines));
   });
-  return [Math.max(layout.w, Math.min(title.length * 7, room)), 20 + layout.h];
+  return [Math.max(layout.w, Math.min(title.length * 7, room)), y - PAD + layout.h];
 }
 
 function viewRole(c, chosen, secret) {
@@ -290,11 +290,8 @@ function viewRole(c, chosen, secret) {
   return chosen && c.at === chosen.at ? "touched!" : "touched";
 }
 
-function drawLedger(marks, source, model, chosen, secret, x, y) {
-  if (!chosen) {
-    marks.push(text(x, y + 11, "note", "A size is 0: there is no address to work out."));
-    return y + 20;
-  }
+function drawLedger(marks, source, model, chosen, secret, x, y, room) {
+  if (!chosen) return paragraph(marks, x, y + 11, "note", "A size is 0: there is no address to work out.", room) + 9;
   marks.push(text(x, y + 11, "title", `Address of ${source.name}${brackets(chosen.index)}`));
   const rows = [[null, number(model.offset), "offset"]];
   chosen.index.forEach((i, axis) => {
@@ -310,8 +307,7 @@ function drawLedger(marks, source, model, chosen, secret, x, y) {
   }
   marks.push(path("line", `M${x + 40} ${y - 14}h66`));
   marks.push(text(x + 104, y + 4, "sum", secret ? "= ?" : `= ${number(chosen.at)}`));
-  marks.push(text(x + 116, y + 4, "words", secret ? "" : readsWords(source, chosen)));
-  return y + 12;
+  return paragraph(marks, x + 116, y + 4, "words", secret ? "" : readsWords(source, chosen), room - 116) + 8;
 }
 
 function readsWords(source, c) {
@@ -511,6 +507,7 @@ function render({ model, el }) {
     asked = askedNow();
     feedback = why ? `${number(Number(answer.value))} is not it. ${why}` : `Right: ${total.right} of ${total.asked} at the first try. `;
     change({ ...score, revealed: !why });
+    shown.redraw(); // a second wrong answer changes no state, only what is said
   }
 
   // the drawing, and the keys in its grid
