@@ -16,7 +16,8 @@ from labsupport.course import Raised
 __all__ = ["OverLimit", "attempt", "count_steps", "peak_bytes"]
 
 _KEEP_PRINTED = 200
-_LIBRARIES = tuple(sysconfig.get_paths()[key] for key in ("stdlib", "purelib", "platlib"))
+# Folders whose lines are not the answer's; a child in a cage adds those it finds its packages in.
+LIBRARIES = tuple(sysconfig.get_paths()[key] for key in ("stdlib", "purelib", "platlib"))
 
 
 class OverLimit(BaseException):
@@ -80,7 +81,7 @@ def _as_raised(error):
 def _is_library(filename):
     # Compared by prefix: a cell's file lies in a temporary folder, an answer's is called "<answer ...>".
     return (
-        filename.startswith(_LIBRARIES)
+        filename.startswith(LIBRARIES)
         or filename.startswith("<frozen")
         or filename == __file__
         or (f"labsupport{'/' if '/' in filename else chr(92)}probing" in filename)
