@@ -29,6 +29,9 @@ COMMANDS = {
         "update": "bring new course text into your copies and keep your answers",
         "drill": "ask fresh questions of a lesson in the terminal",
     },
+    "grader": {
+        "grade": "grade a folder, an archive or notebooks; goes on where it stopped",
+    },
     "author": {
         "exercises": "list every exercise; --json for programs",
         "build": "build the notebooks from their sources; --check only compares",
@@ -38,7 +41,7 @@ COMMANDS = {
     },
 }
 _NAMES = tuple(name for group in COMMANDS.values() for name in group)
-_FOR = {"learner": "for learners", "author": "for authors"}
+_FOR = {"learner": "for learners", "grader": "for graders", "author": "for authors"}
 
 
 def main(argv=None):
@@ -101,7 +104,7 @@ def _overview():
         lines.append(f"{_FOR[group]}:")
         lines += [f"  {name:<10} {what}" for name, what in commands.items()]
         lines.append("")
-    lines.append("Exit codes: 0 done, 1 a problem was found, 2 wrong use.")
+    lines.append("Exit codes: 0 done, 1 a problem was found, 2 wrong use, 3 grading failed or is not possible here.")
     return "\n".join(lines)
 
 
