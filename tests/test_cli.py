@@ -120,6 +120,17 @@ def test_wrong_arguments_end_with_2(command, capsys):
     assert "usage: lab doctor" in capsys.readouterr().err
 
 
+def test_a_package_lost_from_the_environment_is_named(command, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "base_prefix", "/elsewhere")
+    command(raises(ModuleNotFoundError("No module named 'zarr'", name="zarr")))
+    assert cli.main(["doctor"]) == 1
+    assert "the package zarr is missing" in capsys.readouterr().err
+    # Not set up yet: the launcher needs to see it, and goes on to install.
+    monkeypatch.setattr(sys, "base_prefix", sys.prefix)
+    with pytest.raises(ModuleNotFoundError):
+        cli.main(["doctor"])
+
+
 def test_a_program_error_is_not_hidden(command):
     command(raises(ZeroDivisionError("a bug")))
     with pytest.raises(ZeroDivisionError):
@@ -235,6 +246,7 @@ def test_arguments_after_two_dashes_reach_pytest(monkeypatch):
     assert seen == [["-k", "journal"]]
 
 
+@pytest.mark.slow
 def test_the_last_line_is_pytests_own_and_the_workspace_is_not_touched(tmp_path, monkeypatch, capfd):
     monkeypatch.setenv("LAB_WORK", str(tmp_path / "mine"))
     probe = tmp_path / "test_probe.py"

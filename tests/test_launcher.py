@@ -205,9 +205,10 @@ def test_an_interrupted_set_up_is_never_used_and_is_made_again(course, how):
     assert course.stamp is None
     assert (course.root / ".venv" / UNFINISHED).exists()
 
-    code, out, err = course.lab("lessons")
-    assert (code, out.split()[-1]) == (7, "1.0")
-    assert "did not finish" in err
+    if how is not signal.SIGTERM:  # what is left behind is the same as after Ctrl-C
+        code, out, err = course.lab("lessons")
+        assert (code, out.split()[-1]) == (7, "1.0")
+        assert "did not finish" in err
 
 
 @pytest.mark.slow
@@ -218,6 +219,7 @@ def test_two_first_calls_at_once_set_up_once(course):
     assert sum("ready after" in err for _, err in results) == 1
 
 
+@pytest.mark.slow
 def test_no_network_is_one_message_and_the_next_call_goes_on(course):
     # A port of this machine where nobody listens stands for a network that is away.
     offline = {

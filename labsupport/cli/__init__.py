@@ -53,6 +53,12 @@ def main(argv=None):
     except LabError as error:
         print(error, file=sys.stderr)
         return error.exit_code
+    except ModuleNotFoundError as error:
+        # Outside an environment the launcher takes this as the sign that one is needed; our own modules are never lost.
+        if sys.prefix == sys.base_prefix or str(error.name).startswith("labsupport"):
+            raise
+        print(_incomplete(error.name), file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
         return 130
@@ -95,6 +101,14 @@ def _unknown(name):
         f"there is no command {name!r}",
         why=f"the nearest is {' or '.join(near)}" if near else None,
         next_step=f"lab {near[0]} --help" if near else "lab --help lists the commands",
+    )
+
+
+def _incomplete(package):
+    return LabError(
+        f"the package {package} is missing from {sys.prefix}",
+        why="it was removed after the course was set up",
+        next_step="delete the folder .venv and run ./lab start: it is made again",
     )
 
 

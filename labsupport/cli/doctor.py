@@ -20,7 +20,7 @@ _SHOWN = ("jupyterlab", "ipykernel", "torch", "numpy", "zarr", "h5py", "matplotl
 _NEEDED = (*_SHOWN, "ipywidgets", "anywidget", "nbformat", "nbclient", "jupytext", "nbmake", "pytest", "psutil", "rich")
 _MEMORY = 4 * 10**9
 _DISK = 10**9
-_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "msedge", "chrome")
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
 
 
 @dataclass(frozen=True)
@@ -158,11 +158,12 @@ def _workspace():
 
 
 def _browser():
-    found = next((path for name in _BROWSERS if (path := shutil.which(name))), None)
+    named = os.environ.get("LAB_CHROMIUM")
+    found = named or next((path for name in _BROWSERS if (path := shutil.which(name))), None)
     if found:
         return Finding("ok", "browser", f"{found}, for the browser tests")
     way = {"linux": "sudo apt install chromium", "darwin": "brew install --cask chromium"}.get(sys.platform)
-    text = "no Chromium on the PATH; only ./lab test uses one, and skips those tests"
+    text = "no Chromium on the PATH or in LAB_CHROMIUM; only ./lab test uses one, and skips those tests"
     return Finding("note", "browser", text, way or "install Chromium or Chrome")
 
 

@@ -69,7 +69,7 @@ _HEADLINES = {
     "unfinished": "The last set-up did not finish: making .venv again (downloads are kept in pip's cache).",
     "rebuild": "PyTorch's build was changed: making .venv again.",
     "broken": "The Python inside .venv does not run any more: making .venv again.",
-    "foreign": "The folder .venv here was not made by the course and its Python does not run: it is moved aside.",
+    "foreign": "The folder .venv here is not the course's and has no Python with pip that fits: it is moved aside.",
     "update": "The course's list of packages has changed: bringing .venv up to date.",
 }
 
