@@ -299,7 +299,7 @@ def _better(rows):
 
 def _no_file(learner, slug, name):
     exercise = catalog.find_exercise(name, slug)
-    why, step = "No file of this lesson was handed in.", f"Hand in {catalog.find_lesson(slug).notebook}."
+    why, step = "No readable file of this lesson was handed in.", f"Hand in {catalog.find_lesson(slug).notebook}."
     missing = _Missing(learner, slug)
     return replace(_row(missing, exercise, Outcome.NOT_YET, why, step), taken="no file")
 

@@ -1,7 +1,7 @@
 """What grading has found so far, in one SQLite file: observations, so that nothing runs twice, and verdicts.
 
 Observations and verdicts are only ever inserted, never changed: kill the grader at any moment and start it again, and
-nothing is lost or counted twice. A verdict is tied to the exact file, the course that judged it and whose inputs it used.
+nothing is lost or counted twice. A verdict is tied to the exact file, the course that judged it, and the inputs used.
 """
 
 import contextlib
