@@ -1,42 +1,32 @@
-"""What this machine is, in a few lines; nothing heavy is imported to find out."""
+"""What this machine is, in a few lines for a lesson; nothing heavy is imported to find out."""
 
 import importlib.metadata
-import os
 import platform
-import shutil
 import sys
 
-__all__ = ["cores", "report"]
+from labsupport.environment import machine
+
+__all__ = ["report"]
 
 _VERSIONS = ("numpy", "torch", "jupyterlab", "zarr", "h5py")
 
 
-def cores():
-    """Return how many cores this process may use (its affinity, where the system has one)."""
-    if hasattr(os, "process_cpu_count"):
-        return os.process_cpu_count() or 1
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def report():
-    """Return (label, text) pairs: system, cores, memory in GB (10^9 bytes), accelerator, versions."""
-    import psutil
-
-    memory = psutil.virtual_memory()
+    """Return (label, text) pairs: system, cores this process may use, memory (powers of ten), accelerator, versions."""
+    usable, _, why = machine.cores()
+    memory, _ = machine.memory_bytes()
     return [
         ("system", f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"),
-        ("cores", f"{cores()} usable"),
-        ("memory", f"{memory.total / 1e9:.1f} GB, {memory.available / 1e9:.1f} GB free"),
+        ("cores", f"{usable:g} usable" + (f" ({why})" if why else "")),
+        ("memory", machine.size(memory) if memory else "not told by this system"),
         ("accelerator", _accelerator()),
         ("versions", ", ".join(f"{name} {_version(name)}" for name in _VERSIONS)),
     ]
 
 
 def _accelerator():
-    if shutil.which("nvidia-smi"):
-        return "NVIDIA driver found"
+    if gpus := machine.nvidia_gpus():
+        return ", ".join(gpus)
     if sys.platform == "darwin" and platform.machine() == "arm64":
         return "Apple GPU (MPS)"
     return "none found; every lesson runs without one"
