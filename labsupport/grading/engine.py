@@ -12,11 +12,13 @@ import time
 from dataclasses import dataclass, field, replace
 
 from labsupport import answering, catalog
-from labsupport.course import Observation, Outcome, Raised, Verdict
+from labsupport.course import Outcome, Verdict
 from labsupport.errors import LabError
 from labsupport.grading import outside
+from labsupport.grading.errors import CannotRunHere, GradingImpossible
+from labsupport.grading.programs import Children, Program, observe_program
 from labsupport.grading.store import Row
-from labsupport.grading.wire import WireError, decode, encode
+from labsupport.grading.wire import decode, encode
 from labsupport.judging import Observed, judge
 from labsupport.observing import PUBLIC_SEED, inputs_for
 from labsupport.places import NOTEBOOKS, ROOT
@@ -25,16 +27,7 @@ __all__ = [
     "Graded", "GradingImpossible", "Secret", "course_version", "grade_submission", "grading_key", "judge_again",
 ]  # fmt: skip
 
-_LOAD_S = 10.0  # a cell may take this long
-_SPARE_S = 1.0  # beyond a limit inside the child, until the judge ends it from outside
 _SUBMISSION_S = 120.0
-_NOT_HERE = ("passed", "wrong", "crashed", "over limit")
-
-
-class GradingImpossible(LabError):
-    """No verdict can be made here: a layer of the cage that is required did not come up. Nobody's answer was run."""
-
-    exit_code = 3
 
 
 @dataclass(frozen=True)
@@ -126,7 +119,7 @@ def grade_submission(submission, *, runner, secret, known=lambda key: None):
     exercises = catalog.exercises(submission.lesson) if submission.lesson else ()
     frames, rows = {}, []
     started = time.monotonic()
-    with _Children(runner) as children:
+    with Children(runner) as children:
         for exercise in exercises:
             taken = submission.answers.get(exercise.id)
             left = _SUBMISSION_S - (time.monotonic() - started)
@@ -144,15 +137,35 @@ def _grade_one(exercise, submission, taken, children, secret, known, frames, lef
     try:
         frame = known(key)
         if frame is None:
-            answer = _observe(exercise, _as_program(exercise, taken), seed, children)
-            frame = encode(_packed(answer))
+            verdict, frame = _run(exercise, taken, seed, children)
+        else:
+            verdict = _judge(exercise, _unpacked(decode(frame)), seed, children)
         frames[key] = frame
-        verdict = _judge(exercise, _unpacked(decode(frame)), seed, children)
     except GradingImpossible:
         raise
+    except CannotRunHere as error:
+        step = "Nothing is held against the answer; it is graded where that is possible."
+        verdict = Verdict(exercise=exercise.id, outcome=Outcome.CANNOT_RUN_HERE, why=str(error.what), next=step)
     except Exception as error:  # ours: whatever it is, it must not become the learner's zero
         verdict = _fault(exercise, f"{type(error).__name__}: {error}")
-    return _row(verdict, exercise, submission, taken, observed=key)
+    return _row(verdict, exercise, submission, taken, observed=key if key in frames else "")
+
+
+def _run(exercise, taken, seed, children):
+    """Return (verdict, kept frame) of an answer that is run now.
+
+    One that fails where other answers ran before it is run again alone: what they left behind is not its fault.
+    """
+    program = Program(exercise.setup, tuple(taken.helpers), taken.source, exercise.names)
+    inputs = inputs_for(exercise, seed)
+    while True:
+        frame = encode(_packed(observe_program(exercise, program, inputs, children, "answer")))
+        answer = _unpacked(decode(frame))
+        verdict = _judge(exercise, answer, seed, children)
+        hung = any(seen.over and "still running" in seen.over for seen in answer)
+        if verdict.outcome not in _FAILED or hung or not children.is_shared("answer"):
+            return verdict, frame
+        children.close("answer")
 
 
 def _before_running(exercise, submission, taken, left):
@@ -184,122 +197,17 @@ def _is_stub(exercise, source):
     return mine is not None and shipped is not None and answering.same_program(mine, shipped)
 
 
-@dataclass(frozen=True)
-class _Program:
-    """What is sent to a child: text, and which names it should define."""
-
-    setup: str
-    helpers: tuple
-    source: str
-    names: tuple
-
-
-def _as_program(exercise, taken):
-    return _Program(exercise.setup, tuple(taken.helpers), taken.source, exercise.names)
-
-
-def _observe(exercise, program, seed, children, child_name="answer"):
-    """Return one observation per case, made in a caged child; an end or a hang is an observation too."""
-    inputs = inputs_for(exercise, seed)
-    try:
-        child = children.get(child_name)
-        loaded = child.ask(
-            {
-                "op": "load",
-                "setup": program.setup,
-                "helpers": list(program.helpers),
-                "source": program.source,
-                "names": list(program.names),
-            },
-            _LOAD_S + _SPARE_S,
-        )
-    except children.ENDINGS as ending:
-        return (children.ended(child_name, ending),) * len(inputs)
-    if raised := loaded.get("raised"):
-        return (Observation(raised=_raised(raised)),) * len(inputs)
-    if missing := loaded.get("missing"):
-        return (
-            Observation(raised=Raised(type="NotImplementedError", message=f"`{missing[0]}` is not defined")),
-        ) * len(inputs)
-    seen = []
-    for index, one in enumerate(inputs):
-        names = [exercise.names[index]] if exercise.kind == "prediction" else list(exercise.names)
-        try:
-            seen.append(outside.observe(child, exercise, names, one))
-        except children.ENDINGS as ending:
-            rest = len(inputs) - len(seen)
-            return (*seen, *(children.ended(child_name, ending),) * rest)
-    return tuple(seen)
-
-
-def _raised(fields):
-    return Raised(
-        type=str(fields.get("type", "Exception")),
-        message=str(fields.get("message", "")),
-        line=str(fields.get("line", "")),
-        lineno=int(fields.get("lineno", 0)),
-    )
-
-
-class _Children:
-    """The children of one submission: one for its answers, one for references and specimens, each made when needed."""
-
-    def __init__(self, runner):
-        from labsupport.grading.runner import Died, OverLimit
-
-        self._runner, self._open, self._used = runner, {}, []
-        self._over_limit = OverLimit
-        self.ENDINGS = (Died, OverLimit, WireError)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        for name in list(self._open):
-            self._close(name)
-
-    def get(self, name):
-        if name not in self._open:
-            self._open[name] = self._runner.child()
-        return self._open[name]
-
-    def ended(self, name, ending):
-        """Close a child that is of no more use and return what its end means for the exercise it was on."""
-        self._close(name)
-        if isinstance(ending, self._over_limit):
-            return Observation(over=str(ending))
-        if isinstance(ending, WireError):
-            return Observation(
-                raised=Raised(type="ProcessEnded", message="it wrote to the grader's connection and was ended")
-            )
-        return Observation(raised=Raised(type="ProcessEnded", message=str(ending)))
-
-    def _close(self, name):
-        child = self._open.pop(name)
-        child.close()
-        if name == "answer":
-            self._used.append(child.usage)
-
-    def usage(self):
-        """Return CPU seconds and peak bytes of the children that ran the answers (those still open are closed)."""
-        for name in list(self._open):
-            self._close(name)
-        used = [u for u in self._used if u]
-        return {
-            "cpu_s": round(sum(u.get("cpu_s", 0) for u in used), 3),
-            "peak_bytes": max((u.get("peak_bytes", 0) for u in used), default=0),
-            "children": len(self._used),
-        }
-
-
 # -- judging -----------------------------------------------------------------------------------------------------
+
+
+_FAILED = (Outcome.WRONG, Outcome.CRASHED, Outcome.OVER_LIMIT)
 
 
 def _judge(exercise, answer, seed, children):
     """Return the verdict; specimens are observed only when the answer is not right."""
-    reference = _course_observations(exercise, "reference", seed, children)
+    reference = _course_observations(exercise, None, seed, children)
     verdict = judge(exercise, Observed(answer=answer, reference=reference))
-    if verdict.outcome.value not in ("wrong", "crashed", "over limit"):
+    if verdict.outcome not in _FAILED:
         return verdict
     specimens = {m.id: _course_observations(exercise, m, seed, children) for m in exercise.misconceptions}
     return judge(exercise, Observed(answer=answer, reference=reference, specimens=specimens))
@@ -310,19 +218,18 @@ _COURSE = {}
 _COURSE_KEPT = 2000
 
 
-def _course_observations(exercise, what, seed, children):
-    key = (exercise.id, "reference" if what == "reference" else what.id, seed)
+def _course_observations(exercise, misconception, seed, children):
+    """Return the observations of a misconception's specimen, or of the reference when it is None."""
+    key = (exercise.id, misconception and misconception.id, seed)
     if key not in _COURSE:
         if len(_COURSE) >= _COURSE_KEPT:
             _COURSE.clear()
-        answer = (
-            answering.reference_answer(exercise, seed)
-            if what == "reference"
-            else answering.specimen_answer(exercise, what, seed)
-        )
-        _COURSE[key] = _observe(
-            exercise, _Program(exercise.setup, (), answer.source, exercise.names), seed, children, "course"
-        )
+        if misconception:
+            answer = answering.specimen_answer(exercise, misconception, seed)
+        else:
+            answer = answering.reference_answer(exercise, seed)
+        program = Program(exercise.setup, (), answer.source, exercise.names)
+        _COURSE[key] = observe_program(exercise, program, inputs_for(exercise, seed), children, "course")
     return _COURSE[key]
 
 
@@ -345,7 +252,7 @@ def judge_again(row, frame, exercise, secret):
         return None
     first = Observed(answer=answer, reference=reference_observations(exercise, seed))
     verdict = judge(exercise, first)
-    if verdict.outcome.value in ("wrong", "crashed", "over limit"):
+    if verdict.outcome in _FAILED:
         verdict = judge(exercise, replace(first, specimens=specimen_observations(exercise, seed)))
     return replace(row, **_told(verdict))
 

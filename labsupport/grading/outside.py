@@ -1,51 +1,82 @@
 """Observing from outside the child: facts that do not depend on what the child says about itself.
 
 Whether inputs were changed, and whether a result is a view, is found out by the judge in memory it owns: the input
-lies in sealed shared memory, the judge compares it afterwards, flips every bit of it, and asks for the result again.
-A copy does not follow. To fool this, an answer would have to compute the right result a second time from the new
-bytes. The other facts (allocations, lines run, words used) are counted beside the answer and are best effort.
+lies in sealed shared memory, the judge compares it afterwards, rewrites it, and asks for the result again. A copy does
+not follow. To fool this, an answer would have to compute the right result a second time from the new bytes. Which
+words an answer uses is read by the judge from its text. Allocations, lines run and memory released are counted beside
+the answer and are best effort.
 """
+
+import math
+import secrets
 
 import numpy as np
 
+from labsupport.comparing import differs
 from labsupport.course import Observation, Raised
-from labsupport.grading import shared
-from labsupport.probing.plain import identical, plain
+from labsupport.grading import reading, shared
+from labsupport.grading.allowance import limit_behind
+from labsupport.probing.plain import Opaque, identical, plain
 
-__all__ = ["VERSION", "observation_of", "observe"]
+__all__ = ["VERSION", "observation_of", "observe", "vocabulary"]
 
-VERSION = 1  # of what is observed; kept observations of another version are not used
+VERSION = 2  # of what is observed; kept observations of another version are not used
 _SPARE_S = 1.0
-_ROUNDS = 8  # calls a probe makes at most: the value, two rounds of each count, released memory, the shared call
+_COUNTED = {"max_allocated": 2, "max_kept": 2, "max_steps": 1, "releases": 1}  # option -> calls it takes
+_LONGEST = 500  # characters of a text from a child that are kept
+_MOST_ITEMS = 100
 
 
-def observe(child, exercise, names, inputs):
+def vocabulary(exercise, program):
+    """Return which forbidden words a program uses, or None when the exercise forbids none."""
+    words = exercise.probe.options.get("forbid")
+    return reading.words_reached(program, words) if words else None
+
+
+def observe(child, exercise, names, inputs, words=None):
     """Return the observation of one case.
+
+    What is counted is asked for only once the value is there, so that an answer that hangs is ended after the time of
+    one call.
 
     Args:
         child: a runner's child in which the answer is loaded.
         exercise: the exercise; its probe and limits are sent along.
         names: the names the probe looks at.
         inputs: the case's inputs, a tuple of plain data.
+        words: the `vocabulary` of the answer.
 
     Raises:
         Died, OverLimit, WireError: what became of the child.
     """
-    limits, options = exercise.limits, dict(exercise.probe.options)
+    options = {key: value for key, value in exercise.probe.options.items() if key != "forbid"}
+    counted = {key: value for key, value in options.items() if key in _COUNTED}
+    plainly = {key: value for key, value in options.items() if key not in _COUNTED}
+    seen = _ask(child, exercise, names, inputs, plainly, 1)
+    if counted and not (seen.raised or seen.over):
+        calls = 1 + sum(_COUNTED[key] for key in counted)
+        again = _ask(child, exercise, names, inputs, counted, calls)
+        if again.raised or again.over:
+            return again
+        seen = Observation(value=seen.value, facts=dict(again.facts) | dict(seen.facts), notes=again.notes)
+    if words is not None and not (seen.raised or seen.over):
+        seen = Observation(value=seen.value, facts=dict(seen.facts) | {"vocabulary": words}, notes=seen.notes)
+    has_arrays = any(type(value) is np.ndarray and value.size for value in inputs)
+    if exercise.probe.name != "call" or seen.raised or seen.over or not has_arrays:
+        return seen
+    return _with_facts_from_outside(child, names, inputs, seen, options, exercise.limits)
+
+
+def _ask(child, exercise, names, inputs, options, calls):
+    call_s = exercise.limits.call_s
     question = {
         "op": "observe",
         "probe": {"name": exercise.probe.name, "options": options},
         "names": list(names),
         "inputs": inputs,
-        "limits": {"call_s": limits.call_s},
+        "limits": {"call_s": call_s},
     }
-    seen = observation_of(child.ask(question, limits.call_s * _ROUNDS + _SPARE_S))
-    if exercise.probe.name != "call" or seen.raised or seen.over:
-        return seen
-    arrays = [i for i, value in enumerate(inputs) if type(value) is np.ndarray and value.size]
-    if not arrays:
-        return seen
-    return _with_facts_from_outside(child, names, inputs, seen, options, limits)
+    return observation_of(child.ask(question, call_s * calls + _SPARE_S))
 
 
 def _with_facts_from_outside(child, names, inputs, seen, options, limits):
@@ -57,54 +88,89 @@ def _with_facts_from_outside(child, names, inputs, seen, options, limits):
             "limits": {"call_s": limits.call_s},
         }
         again = observation_of(child.ask(question, limits.call_s + _SPARE_S, fds=(memory.fd,)))
-        facts = dict(seen.facts)
         if again.raised or again.over:
             return again
-        inside = facts.get("inputs changed", ())
-        changed = set(memory.changed_inputs()) | {i for i in inside if i not in memory.indices}
-        facts["inputs changed"] = tuple(sorted(changed))
+        if differs(again, Observation(value=seen.value)):
+            # Otherwise one call could show the right values and another one the right memory.
+            return Observation(
+                value=Opaque("something else when it is called again"), facts=seen.facts, notes=seen.notes
+            )
+        facts = dict(seen.facts)
+        # A change the child itself reports happened, too; one it does not report is seen all the same.
+        facts["inputs changed"] = tuple(sorted({*memory.changed_inputs(), *_indices(facts, len(inputs))}))
         if facts.get("layout") is not None and options.get("view_of") is not None:
             facts["layout"] = _layout(child, memory, again, limits)
-    return Observation(value=seen.value, facts=facts, notes=seen.notes)
+    return Observation(value=again.value, facts=facts, notes=seen.notes)
+
+
+def _indices(facts, count):
+    told = facts.get("inputs changed")
+    return {i for i in told if type(i) is int and 0 <= i < count} if type(told) is tuple else set()
 
 
 def _layout(child, memory, before, limits):
     """Return "view", "copy" or "partly" for the result the child still holds."""
-    memory.flip()
+    mask = 1 + secrets.randbelow(255)  # not known beforehand: nothing prepared can have followed
+    memory.rewrite(mask)
     after = observation_of(child.ask({"op": "reread"}, limits.call_s + _SPARE_S))
-    if (
-        type(before.value) is not np.ndarray
-        or type(after.value) is not np.ndarray
-        or before.value.shape != after.value.shape
-    ):
+    arrays = type(before.value) is np.ndarray and type(after.value) is np.ndarray
+    if not arrays or before.value.shape != after.value.shape:
         return None
     if identical(plain(before.value), plain(after.value)):
         return "copy"
-    flipped = np.frombuffer(before.value.tobytes(), np.uint8) ^ 0xFF
-    return "view" if flipped.tobytes() == after.value.tobytes() else "partly"
+    followed = np.frombuffer(before.value.tobytes(), np.uint8) ^ mask
+    return "view" if followed.tobytes() == after.value.tobytes() else "partly"
 
 
 def observation_of(reply):
-    """Return a reply as an `Observation`; every field is checked for its type, since the reply is not to be trusted."""
+    """Return a reply as an `Observation`; whatever is not of its proper type and size in it is left out or cut.
+
+    The reply comes from a process that runs a learner's code: nothing in it may make comparing or printing it fail.
+    """
     raised, over = reply.get("raised"), reply.get("over")
+    raised = _raised(raised) if isinstance(raised, dict) else None
+    if raised and (which := limit_behind(raised.type, raised.message)):
+        raised, over = None, f"asking for more {which} than it may have ({raised.type})"
     return Observation(
         value=reply.get("value"),
-        raised=_raised(raised) if isinstance(raised, dict) else None,
-        over=str(over) if over else None,
-        facts=_texts_to(reply.get("facts")),
-        notes=_texts_to(reply.get("notes")),
+        raised=raised,
+        over=str(over)[:_LONGEST] if over else None,
+        facts=_checked(reply.get("facts"), _fact),
+        notes=_checked(reply.get("notes"), _note),
     )
 
 
 def _raised(fields):
     lineno = fields.get("lineno")
     return Raised(
-        type=str(fields.get("type", "Exception")),
-        message=str(fields.get("message", "")),
-        line=str(fields.get("line", "")),
-        lineno=lineno if type(lineno) is int else 0,
+        type=_text(fields, "type") or "Exception",
+        message=_text(fields, "message"),
+        line=_text(fields, "line"),
+        lineno=lineno if type(lineno) is int and 0 <= lineno < 1 << 31 else 0,
     )
 
 
-def _texts_to(value):
-    return {key: item for key, item in value.items() if type(key) is str} if type(value) is dict else {}
+def _text(fields, name):
+    value = fields.get(name)
+    return value[:_LONGEST] if type(value) is str else ""
+
+
+def _checked(found, check):
+    if type(found) is not dict:
+        return {}
+    checked = {key: check(value) for key, value in found.items() if type(key) is str and len(key) < _MOST_ITEMS}
+    return {key: value for key, value in checked.items() if value is not ...}
+
+
+def _fact(value):
+    """Return a fact that can be compared and shown, or `...`."""
+    if isinstance(value, (tuple, list)) and len(value) <= _MOST_ITEMS:
+        return tuple(item for item in value if type(item) in (str, int) and _note(item) is not ...)
+    return value if value is None or type(value) is bool else _note(value) if type(value) is str else ...
+
+
+def _note(value):
+    if type(value) is str:
+        return value[:_LONGEST]
+    countable = (type(value) is int and abs(value) < 1 << 63) or (type(value) is float and math.isfinite(value))
+    return value if countable else ...

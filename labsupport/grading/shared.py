@@ -70,9 +70,9 @@ class Memory:
             i for i in self.indices if _elements(now, self.described[i]) != _elements(before, self.described[i])
         )
 
-    def flip(self):
-        """Flip every bit of the memory."""
-        np.invert(self._bytes, out=self._bytes)
+    def rewrite(self, mask):
+        """Change every byte of the memory: flip the bits that are set in `mask`, 1 to 255."""
+        np.bitwise_xor(self._bytes, np.uint8(mask), out=self._bytes)
 
     def close(self):
         self._bytes = None

@@ -21,13 +21,14 @@ def words_used(source, words):
 
     Args:
         source: a program's text.
-        words: names of statements (keys of `STATEMENTS`) or identifiers, attributes and keywords included.
+        words: names of statements (keys of `STATEMENTS`) or identifiers: attributes and keywords count, and so does a
+            text that is nothing but the word, as in `getattr(np, "broadcast_to")`.
     """
     tree = ast.parse(textwrap.dedent(source))
     identifiers, nodes = set(), set()
     for node in ast.walk(tree):
         nodes.add(type(node))
-        for attribute in ("id", "attr", "arg"):
+        for attribute in ("id", "attr", "arg", "value"):
             if isinstance(value := getattr(node, attribute, None), str):
                 identifiers.add(value)
         if isinstance(node, (ast.Import, ast.ImportFrom)):
