@@ -2,7 +2,7 @@
 
 Tier A (caged): namespaces, a file system of its own, Landlock, seccomp, limits. Tier B (fenced): no namespaces, so
 Landlock and seccomp carry the weight. Tier C (open): a plain child process, for feedback only. A layer that was not
-put on, or that does not hold when tried, is reported in words; `missing` says which of those a tier cannot do without.
+put on, or that does not hold when tried, is reported in words; `tiers.missing` says which a tier cannot do without.
 """
 
 import base64
@@ -10,57 +10,15 @@ import contextlib
 import ctypes
 import os
 import signal
-import socket
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from labsupport.grading.tiers import ABSENT, NO_GROUP
 from labsupport.processes import groups, kernel, limits
 
-__all__ = ["LAYERS", "TierReport", "enter", "isolate", "learner_uid", "missing"]
+__all__ = ["enter", "isolate", "learner_uid"]
 
-_COMMON = (
-    "death signal", "session", "user", "streams", "descriptors", "environment", "limits", "capabilities",
-    "no new privileges", "landlock", "seccomp",
-)  # fmt: skip
-LAYERS = {
-    "A": ("process namespace", "mounts", "network", "interprocess", "host name", "files", *_COMMON),
-    "B": _COMMON,
-    "C": (),
-}
-_ABSENT = "absent from this kernel"
 _UID_BASE = 1_900_000_000  # far above the users of any system; the process number is added
 _LEARNER_UID = 1000  # inside a user namespace of its own
-
-
-@dataclass(frozen=True)
-class TierReport:
-    """Which tier the machine allows, found out by building it.
-
-    Args:
-        tier: "A", "B" or "C".
-        layers: {layer: "ok" or what happened} of the tier.
-        reasons: why the tiers above this one cannot be had, in words with the system's own error.
-        notes: what else is worth knowing (whose right to make namespaces, whether memory is counted in a group).
-    """
-
-    tier: str
-    layers: dict = field(default_factory=dict)
-    reasons: tuple = ()
-    notes: dict = field(default_factory=dict)
-
-    def __str__(self):
-        name = {"A": "caged", "B": "fenced", "C": "open"}[self.tier]
-        why = f" because {'; '.join(self.reasons)}" if self.reasons and self.tier != "A" else ""
-        return f"tier {self.tier} ({name}){why}"
-
-
-def missing(tier, told):
-    """Return {layer: what happened} of the layers that `tier` needs and `told` does not call ok."""
-    found = {name: told.get(name, "said nothing") for name in LAYERS[tier] if told.get(name) != "ok"}
-    if tier == "A" and found.get("landlock") == _ABSENT:
-        # In a cage Landlock is the second lock on files; the first, a file system of its own, was tried and holds.
-        del found["landlock"]
-    return found
 
 
 # -- the nanny's part ---------------------------------------------------------------------------------------------
@@ -72,7 +30,7 @@ def learner_uid(plan):
         return _LEARNER_UID
     rows = [line.split() for line in Path("/proc/self/uid_map").read_text(encoding="ascii").splitlines()]
     ranges = [(int(first), int(count)) for first, _, count in rows]
-    number = int(os.readlink("/proc/self"))  # of this process as the host counts
+    number = int(str(Path("/proc/self").readlink()))  # of this process as the host counts
     if any(first <= _UID_BASE + number < first + count for first, count in ranges):
         return _UID_BASE + number
     first, count = max(ranges, key=lambda row: row[1])  # a container has only some uids: use the upper half
@@ -85,7 +43,8 @@ def isolate(plan, uid):
     Raises:
         OSError: a namespace or a mount was refused.
     """
-    without = plan["without"]
+    without = set(plan["without"])
+    without |= {"files"} if "mounts" in without else set()  # never build in the host's own namespace
     wanted = {
         "mounts": kernel.CLONE_NEWNS,
         "network": kernel.CLONE_NEWNET,
@@ -158,7 +117,7 @@ def _outcome(step):
 
 def _join(doors):
     if not doors:
-        return "none: memory is limited per process"
+        return NO_GROUP
     groups.join(doors)
     with contextlib.suppress(OSError):
         kernel.unshare(kernel.CLONE_NEWCGROUP)  # its own group looks like the root to it; a nicety
@@ -211,7 +170,7 @@ def _landlock(plan):
     from labsupport.grading import landlock
 
     if plan["tier"] == "B" and (found := landlock.version()) < landlock.FENCE_ABI:
-        return f"version {found}, a fence needs {landlock.FENCE_ABI}" if found else _ABSENT
+        return f"version {found}, a fence needs {landlock.FENCE_ABI}" if found else ABSENT
     return landlock.confine(**plan["landlock"], network=plan["loopback"], own=["/proc/self"])
 
 
@@ -222,7 +181,7 @@ def _tried(told, plan, uid, keep_fds):
     """Return what was told, corrected where a layer that said ok does not hold."""
     trials = {
         "process namespace": lambda: os.getppid() == 1,
-        "network": lambda: [name for _, name in socket.if_nameindex()] == ["lo"] if plan["loopback"] else _no_interfaces(),
+        "network": _has_only_a_loopback,
         "user": lambda: _is_nobody(plan, uid),
         "streams": lambda: all(os.fstat(fd).st_rdev == os.makedev(1, 3) for fd in range(3)),
         "descriptors": lambda: _open_fds() == {0, 1, 2, *keep_fds},
@@ -259,20 +218,21 @@ def _is_small_world(plan):
     from labsupport.grading import mounts
 
     shown = {Path(path).parts[1] for path in plan["files"]["readable"]}
-    if set(os.listdir("/")) - shown - set(mounts.VISIBLE):
+    if {path.name for path in Path("/").iterdir()} - shown - set(mounts.VISIBLE):
         return False
-    numbers = {int(name) for name in os.listdir("/proc") if name.isdecimal()}
-    return max(numbers) < 10 and not os.access("/", os.W_OK) and not any(map(_shows_something, plan["files"]["hidden"]))
+    numbers = {int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()}
+    covered = not any(_shows_something(Path(folder)) for folder in plan["files"]["hidden"])
+    return max(numbers) < 10 and not os.access("/", os.W_OK) and covered
 
 
 def _shows_something(folder):
     try:
-        return bool(os.listdir(folder))
+        return any(folder.iterdir())
     except OSError:
         return False
 
 
-def _no_interfaces():
+def _has_only_a_loopback():
     lines = Path("/proc/net/dev").read_text(encoding="ascii").splitlines()[2:]
     return all(line.split(":")[0].strip() == "lo" for line in lines)
 
@@ -284,7 +244,8 @@ def _is_nobody(plan, uid):
 
 
 def _open_fds():
-    return {fd for fd in map(int, os.listdir("/proc/self/fd")) if _is_open(fd)}  # without the one that read the folder
+    found = [int(path.name) for path in Path("/proc/self/fd").iterdir()]
+    return {fd for fd in found if _is_open(fd)}  # without the one that read the folder
 
 
 def _is_open(fd):

@@ -24,7 +24,6 @@ import types
 from dataclasses import asdict
 
 from labsupport.course import Limits, Probe, Raised
-from labsupport.grading.shared import open_inputs
 from labsupport.grading.wire import MAX_QUESTION, Channel, Closed, TooLarge
 from labsupport.probing import Subject, observe, running
 from labsupport.probing.plain import plain
@@ -117,6 +116,8 @@ class _Answers:
         return {"value": seen.value, "raised": _as_dict(seen.raised), "over": seen.over, "facts": facts, "notes": notes}
 
     def _call_shared(self, question, fd):
+        from labsupport.grading.shared import open_inputs  # memory files are Linux's
+
         self.inputs = open_inputs(question["inputs"], fd)
         os.close(fd)
         function = self.namespace[question["names"][0]]
@@ -164,18 +165,24 @@ class _Kept(io.TextIOBase):
         return text, size
 
 
-_PROCESSES = ("os.fork", "os.forkpty", "os.exec", "os.posix_spawn", "os.spawn", "os.system", "subprocess.Popen", "pty.spawn")
+_PROCESSES = (
+    "os.fork", "os.forkpty", "os.exec", "os.posix_spawn", "os.spawn", "os.system", "pty.spawn", "subprocess.Popen",
+)  # fmt: skip
 
 
 def _explain_refusals(plan):
-    """Say in words what the kernel would refuse as "Operation not permitted". This protects nothing, it explains."""
-    no_processes, no_network = not plan["processes"], not plan["network"]
+    """Say in words what the kernel would refuse as "Operation not permitted". This protects nothing, it explains.
+
+    In an open process (tier C) nothing is refused by the kernel; there it keeps an accident from spreading.
+    """
+    no_processes, no_network, is_open = not plan["processes"], not plan["network"], plan.get("open")
 
     def hook(event, args):
         if no_processes and event in _PROCESSES:
             raise PermissionError(errno.EPERM, "answers run without other processes")
         if no_network and event == "socket.__new__" and args[1] in (socket.AF_INET, socket.AF_INET6):
             raise PermissionError(errno.EPERM, "answers run without a network")
+        if is_open and event in ("os.kill", "os.killpg") and args[0] != os.getpid():
+            raise PermissionError(errno.EPERM, "answers run without signals to others")
 
-    if no_processes or no_network:
-        sys.addaudithook(hook)
+    sys.addaudithook(hook)

@@ -1,6 +1,5 @@
 """The file system of a cage: a small root of its own in which only chosen folders of the host appear, read-only."""
 
-import os
 from pathlib import Path
 
 from labsupport.processes import kernel
@@ -38,9 +37,7 @@ def build(root, *, code, sealed, readable, hidden, work_bytes, shared_bytes, own
     kernel.mount("tmpfs", root, "size=4m,nr_inodes=4096,mode=755")
     _folder(root + HOME)
     _folder(root + "/dev")
-    kernel.mount(
-        "tmpfs", root + HOME, f"size={work_bytes},nr_inodes=16384,{owned}", runs_programs=runs_programs
-    )
+    kernel.mount("tmpfs", root + HOME, f"size={work_bytes},nr_inodes=16384,{owned}", runs_programs=runs_programs)
     _show(code, root + "/lab")
     _show(sealed, root + "/sealed")
     for path in readable:
@@ -63,15 +60,14 @@ def _folder(path):
 
 def _show(source, target):
     """Show a folder or file of the host at `target`, read-only; a symbolic link is copied as one."""
-    if os.path.islink(source):
-        _folder(os.path.dirname(target))
-        os.symlink(os.readlink(source), target)
-        return
-    if os.path.isdir(source):
-        _folder(target)
+    source, target = Path(source), Path(target)
+    if source.is_dir() and not source.is_symlink():
+        target.mkdir(parents=True, exist_ok=True)
     else:
-        _folder(os.path.dirname(target))
-        Path(target).touch()
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_symlink():
+            return target.symlink_to(source.readlink())
+        target.touch()
     kernel.bind(source, target)
     kernel.read_only(target)
 
@@ -84,7 +80,7 @@ def _devices(root, shared_options):
     _folder(root + "/dev/shm")
     kernel.mount("tmpfs", root + "/dev/shm", shared_options)
     for name, target in (("fd", "/proc/self/fd"), ("stdin", "/proc/self/fd/0"), ("stdout", "/proc/self/fd/1")):
-        os.symlink(target, f"{root}/dev/{name}")
+        Path(f"{root}/dev/{name}").symlink_to(target)
 
 
 def _settings(root, uid):

@@ -64,7 +64,7 @@ def _prepare(plan):
 
 
 def _watch(pid, pidfd, report, plan):
-    """Wait until the child ends, the judge lets go, or a watched limit is passed; then end all and return the account."""
+    """Wait until the child ends, the judge lets go or a watched limit is passed; end all, return the account."""
     looks = _Looks(pid, plan)
     over = None
     while not over:
@@ -113,8 +113,8 @@ class _Looks:
 
     def _processes(self):
         with contextlib.suppress(OSError):
-            threads = len(os.listdir(f"/proc/{self.pid}/task"))
-            return threads + len(reaping.descendants_of(self.pid))
+            threads = list(Path(f"/proc/{self.pid}/task").iterdir())
+            return len(threads) + len(reaping.descendants_of(self.pid))
         return 0
 
 

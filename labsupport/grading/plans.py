@@ -79,7 +79,8 @@ def caged(runtime, allowance, *, tier, right, counted=False, work=None, change_u
 
 def opened(runtime, allowance):
     """Return the plan of a plain child process (tier C)."""
-    return {"path": [str(path) for path in runtime.path], **_for_child(allowance)}
+    limits = {"memory_bytes": allowance.memory_bytes, "cpu_s": allowance.cpu_s}
+    return {"path": [str(path) for path in runtime.path], "limits": limits, "open": True, **_for_child(allowance)}
 
 
 def _for_child(allowance):
@@ -94,7 +95,7 @@ def _for_child(allowance):
 
 
 def _limits(allowance, has_own_uid):
-    """Return the fields of `Rlimits`. A uid that is shared with the host's processes cannot be given a count of its own."""
+    """Return the fields of `Rlimits`. A uid shared with the host's processes cannot have a count of its own."""
     return {
         "memory_bytes": allowance.memory_bytes,
         "cpu_s": allowance.cpu_s,

@@ -4,6 +4,7 @@ The copy holds no exercise, no reference and no notebook. Wherever `labsupport` 
 view with something else (installed beside NumPy, say), it is covered.
 """
 
+import contextlib
 import shutil
 import sys
 import sysconfig
@@ -12,6 +13,11 @@ from pathlib import Path
 
 from labsupport import places
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
 __all__ = ["IN_CAGE", "Runtime"]
 
 _MODULES = (
@@ -19,10 +25,12 @@ _MODULES = (
     "processes/__init__", "processes/kernel", "processes/limits", "processes/groups", "processes/messages",
     "processes/reaping", "processes/serving",
     "grading/__init__", "grading/allowance", "grading/cage", "grading/child", "grading/codec", "grading/decoding",
-    "grading/landlock", "grading/layouts", "grading/mounts", "grading/nanny", "grading/shared", "grading/wire",
+    "grading/landlock", "grading/layouts", "grading/mounts", "grading/nanny", "grading/shared", "grading/tiers",
+    "grading/wire",
 )  # fmt: skip
 _SYSTEM = ("/usr/lib", "/usr/lib64", "/usr/local/lib", "/lib", "/lib64", "/usr/share/zoneinfo", "/etc/ld.so.cache")
 _COURSE = ("labsupport", "notebooks", "tests", "work", "benchmarks", "docs", "data", ".git", ".lab")
+_PREFIX = "lab-grading-"
 IN_CAGE = "/lab"  # where the copy lies in a cage of its own
 
 
@@ -39,8 +47,10 @@ class Runtime:
     """
 
     def __init__(self):
-        self.folder = Path(tempfile.mkdtemp(prefix="lab-grading-"))
+        _sweep()
+        self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
         self.folder.chmod(0o755)  # a child runs as another user
+        self._lock = _locked(self.folder)
         self.code, self.root, self.sealed = (self.folder / name for name in ("code", "root", "sealed"))
         self.root.mkdir()
         self.sealed.write_text("Nobody in a cage reads this.\n", encoding="utf-8")
@@ -59,6 +69,13 @@ class Runtime:
 
     def close(self):
         shutil.rmtree(self.folder, ignore_errors=True)
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def new_folder(self):
+        """Return a new empty folder for a child that has no file system of its own."""
+        return tempfile.mkdtemp(prefix="work-", dir=self.folder)
 
     @property
     def python(self):
@@ -68,6 +85,26 @@ class Runtime:
     def fenced(self):
         """Return the readable paths without the hidden ones, for rules that can only allow."""
         return [path for root in self.readable for path in _without(root, self.hidden)]
+
+
+def _locked(folder):
+    """Return an open file that is locked as long as this process lives: a folder with a free lock is nobody's."""
+    if fcntl is None:
+        return None
+    file = (folder / "lock.new").open("w", encoding="ascii")
+    fcntl.flock(file, fcntl.LOCK_EX)
+    (folder / "lock.new").rename(folder / "lock")  # never seen unlocked
+    return file
+
+
+def _sweep():
+    """Remove the folders of runs that were killed."""
+    if fcntl is None:
+        return
+    for folder in Path(tempfile.gettempdir()).glob(_PREFIX + "*"):
+        with contextlib.suppress(OSError), (folder / "lock").open(encoding="ascii") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _copy_modules(target):

@@ -15,7 +15,7 @@ from labsupport import places
 
 __all__ = ["reachable"]
 
-_LOOK = '''
+_LOOK = """
 def look(modules, files, folders, names, pids, port):
     import importlib, os, socket, sys
     found = []
@@ -36,7 +36,7 @@ def look(modules, files, folders, names, pids, port):
         reached("file " + path, lambda: open(path, "rb").read(1) and path)
     for folder, unseen in folders:
         reached("folder " + folder, lambda: sorted(set(os.listdir(folder)) & set(unseen)))
-        reached("writing in " + folder, lambda: os.close(os.open(folder + "/lab-probe", os.O_CREAT | os.O_WRONLY)) or folder)
+        reached("writing in " + folder, lambda: open(folder + "/lab-probe", "x").close() or folder)
     known = set(os.environ)
     try:
         started_with = open("/proc/self/environ", "rb").read().decode(errors="replace").split("\\0")
@@ -62,8 +62,8 @@ def look(modules, files, folders, names, pids, port):
         inner = os.path.join(path, "labsupport")
         reached(inner + "/exercises", lambda: os.listdir(inner + "/exercises"))
     return found
-'''
-_MODULES = ("labsupport.exercises", "labsupport.catalog", "labsupport.answering", "labsupport.observing", "labsupport.live")
+"""
+_MODULES = tuple(f"labsupport.{name}" for name in ("exercises", "catalog", "answering", "observing", "live"))
 
 
 def reachable(child, readable, own_names, inside):
@@ -89,18 +89,18 @@ def reachable(child, readable, own_names, inside):
 def _files(canary):
     package = places.ROOT / "labsupport"
     wanted = [package / name for name in ("catalog.py", "answering.py", "observing.py")]
-    wanted += [canary, *(package / "exercises").glob("*.py"), *places.NOTEBOOKS.glob("*.ipynb"), *Path.home().glob(".*rc")]
-    return [str(path) for path in wanted]
+    wanted += [canary, *(package / "exercises").glob("*.py"), *places.NOTEBOOKS.glob("*.ipynb")]
+    return [str(path) for path in [*wanted, *Path.home().glob(".*rc")]]
 
 
 def _folders(canary, readable):
-    """Return [(folder, names that must not be seen in it)]: the way to what may be read is visible, its neighbours are not."""
+    """Return [(folder, names that must not be seen in it)]: all but the way to what may be read."""
     wanted = [canary.parent, places.ROOT, places.ROOT / "labsupport", places.NOTEBOOKS, places.SOURCE, Path.home()]
     found = []
     for folder in wanted:
+        ways = {path.relative_to(folder).parts[:1] for path in readable if path.is_relative_to(folder)}
         with contextlib.suppress(OSError):
-            ways = {path.relative_to(folder).parts[0] for path in readable if path.is_relative_to(folder) and path != folder}
-            found.append((str(folder), [name for name in os.listdir(folder) if name not in ways]))
+            found.append((str(folder), [path.name for path in folder.iterdir() if (path.name,) not in ways]))
     return found
 
 

@@ -13,17 +13,20 @@ __all__ = ["Policy", "SeccompUnavailable", "build"]
 
 _FILES = """
 read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 open openat openat2 creat close close_range
-stat fstat lstat newfstatat statx statfs fstatfs access faccessat faccessat2 lseek readlink readlinkat getdents getdents64
-getcwd chdir fchdir mkdir mkdirat rmdir unlink unlinkat rename renameat renameat2 link linkat symlink symlinkat
-truncate ftruncate fallocate fsync fdatasync sync_file_range dup dup2 dup3 fcntl flock umask copy_file_range sendfile
-splice pipe pipe2 fadvise64 readahead getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr
+stat fstat lstat newfstatat statx statfs fstatfs access faccessat faccessat2 lseek readlink readlinkat getdents
+getdents64 getcwd chdir fchdir mkdir mkdirat rmdir unlink unlinkat rename renameat renameat2 link linkat symlink
+symlinkat truncate ftruncate fallocate fsync fdatasync sync_file_range dup dup2 dup3 fcntl flock umask copy_file_range
+sendfile splice pipe pipe2 fadvise64 readahead getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr
 """
 _WAITING = """
 poll ppoll select pselect6 epoll_create epoll_create1 epoll_ctl epoll_wait epoll_pwait epoll_pwait2 eventfd eventfd2
 timerfd_create timerfd_settime timerfd_gettime signalfd signalfd4 pause nanosleep clock_nanosleep alarm setitimer
 getitimer timer_create timer_settime timer_gettime timer_getoverrun timer_delete
 """
-_MEMORY = "mmap munmap mremap mprotect madvise msync mincore brk mlock mlock2 munlock mbind get_mempolicy set_mempolicy membarrier"
+_MEMORY = """
+mmap munmap mremap mprotect madvise msync mincore brk mlock mlock2 munlock mbind get_mempolicy set_mempolicy
+membarrier
+"""
 _SELF = """
 futex futex_waitv futex_wait futex_wake futex_requeue set_robust_list get_robust_list rseq set_tid_address arch_prctl
 getpid gettid getppid getuid geteuid getgid getegid getresuid getresgid getgroups getpgid getpgrp getsid setsid setpgid
@@ -32,10 +35,15 @@ sched_yield sched_getaffinity sched_getparam sched_getscheduler sched_getattr
 sched_get_priority_max sched_get_priority_min getpriority rt_sigaction rt_sigprocmask rt_sigreturn rt_sigpending
 rt_sigsuspend rt_sigtimedwait rt_sigqueueinfo sigaltstack restart_syscall kill tkill tgkill exit exit_group wait4 waitid
 """
-_CONNECTED = "sendto recvfrom sendmsg recvmsg sendmmsg recvmmsg shutdown getsockopt setsockopt getsockname getpeername"
+_CONNECTED = """
+sendto recvfrom sendmsg recvmsg sendmmsg recvmmsg shutdown getsockopt setsockopt getsockname getpeername
+"""
 _SERVING = "bind listen accept accept4 connect"
 _SCHEDULING = " sched_setaffinity sched_setscheduler sched_setparam sched_setattr setpriority"
-_MODES = "chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes utimensat futimesat setxattr fsetxattr lsetxattr"
+_MODES = """
+chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes utimensat futimesat setxattr fsetxattr
+lsetxattr
+"""
 # prctl: names of threads, sizes asked by libraries; not death signals, seccomp, or where memory begins.
 _PRCTL = {"PDEATHSIG?": 2, "DUMPABLE?": 3, "NAME": 15, "NAME?": 16, "CAPBSET?": 23, "TIMERSLACK": 29, "TIMERSLACK?": 30}
 _PRCTL |= {"NO_NEW_PRIVS?": 39, "THP_DISABLE": 41, "THP_DISABLE?": 42, "VMA": 0x53564D41}

@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +29,7 @@ class Refused(LabError):
 
 @dataclass(frozen=True)
 class Ended:
-    """How a tree ended: exit code (minus a signal's number) or None when the judge ended it; the limit passed, if one was."""
+    """How a tree ended: exit code (minus a signal's number), None when the judge ended it; the limit passed, if any."""
 
     code: int | None
     over: str | None = None
@@ -54,12 +53,12 @@ class CagedTree:
         doors = group.doors() if group else []
         try:
             fds = [question.fileno(), report.fileno(), *doors]
-            options, inside = {"plan": plan}, plan["tier"] == "A"
+            options, inside = {"plan": plan}, plan["tier"] == "A" and "process namespace" not in plan["without"]
             self._nanny = zygote.spawn("labsupport.grading.nanny:run", fds=fds, options=options, pid_namespace=inside)
         except ZygoteError as error:
             self._nanny = None
             self._clean()
-            raise Refused(f"no process for an answer: {error.why}") from None
+            raise Refused(error.why or error.what) from None
         finally:
             question.close()
             report.close()
@@ -82,7 +81,7 @@ class CagedTree:
             return None, []
 
     def cpu_s(self):
-        """Return the CPU seconds of the child's process so far, those of ended threads included; None once it is gone."""
+        """Return the CPU seconds of the child's process so far, ended threads included; None once it is gone."""
         from labsupport.processes.kernel import process_cpu_s
 
         with contextlib.suppress(OSError, ValueError):
@@ -142,6 +141,12 @@ sys.path[:] = [*given["path"], *sys.path]
 sock = socket.create_connection(("127.0.0.1", given["port"]))
 sock.sendall(bytes.fromhex(given["token"]))
 from labsupport.grading.child import serve
+try:
+    from labsupport.processes import limits
+except ImportError:  # Windows has no such limits
+    pass
+else:
+    limits.apply(limits.Rlimits(**given["plan"]["limits"]))
 serve(sock, {}, given["plan"])
 """
 _KEPT = ("PATH", "SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "TEMP", "TMP", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
@@ -149,13 +154,17 @@ _OPEN_STARTS_WITHIN_S = 60
 
 
 class OpenTree:
-    """A plain child process with nothing around it but time limits: tier C, on every system. For feedback only."""
+    """A plain child process with nothing around it but time limits: tier C, on every system. For feedback only.
+
+    Args:
+        plan: see `plans.opened`.
+        work: a folder it starts in, the tree's to remove.
+    """
 
     group = pidfd = None
 
-    def __init__(self, plan):
-        self.started = time.monotonic()
-        self._work = tempfile.mkdtemp(prefix="lab-open-")
+    def __init__(self, plan, work):
+        self.started, self._work = time.monotonic(), work
         env = {name: os.environ[name] for name in _KEPT if name in os.environ}
         env |= {"PYTHONHASHSEED": "0", "MPLBACKEND": "agg", **QUIET_LIBRARIES}
         token = secrets.token_bytes(16)

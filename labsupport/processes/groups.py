@@ -46,8 +46,9 @@ class Group:
         self._folders = [self.folder]
         try:
             _write(self.folder / _LIMIT[self.version - 2], memory_bytes)
-            with contextlib.suppress(OSError):  # a kernel without swap accounting has no such file
-                _write(self.folder / _SWAP[self.version - 2], 0)
+            for name in (_SWAP[self.version - 2], "memory.oom.group"):
+                if (self.folder / name).exists():  # without accounting of swap, or in the first version, it does not
+                    _write(self.folder / name, int(name == "memory.oom.group"))
             self.counts_processes = processes is not None and self._limit_processes(processes)
         except OSError as error:
             self.close()
@@ -128,6 +129,7 @@ def _make(controller):
     """Return (version, new folder) of a group that has a controller."""
     refused = "no control groups are mounted"
     for version, home in _homes(controller):
+        _sweep(home)
         folder = home / f"lab-{os.getpid()}-{next(_NUMBERS)}"
         try:
             folder.mkdir()
@@ -139,6 +141,22 @@ def _make(controller):
         refused = f"{home} does not hand the {controller} controller down"
         folder.rmdir()
     raise GroupsUnavailable(f"no control group for {controller} can be made", why=refused)
+
+
+_SWEPT = set()
+
+
+def _sweep(home):
+    """Remove what a run that was killed left behind: empty groups named after a process that is gone."""
+    if home in _SWEPT:
+        return
+    _SWEPT.add(home)
+    for old in home.glob("lab-*-*"):
+        pid = old.name.split("-")[1]
+        if pid.isdecimal() and not Path("/proc", pid).exists():
+            _end_all(old)
+            with contextlib.suppress(OSError):
+                old.rmdir()
 
 
 def _homes(controller):
@@ -160,7 +178,7 @@ def _hierarchies(controller):
         own = {}
         for line in _OWN.read_text(encoding="utf-8").splitlines():
             _, names, path = line.split(":", 2)
-            own.update({name: path for name in names.split(",")})
+            own.update(dict.fromkeys(names.split(","), path))
         for line in _MOUNTS.read_text(encoding="utf-8").splitlines():
             before, _, after = line.partition(" - ")
             (root, target), kind = before.split()[3:5], after.split()[0]

@@ -5,15 +5,17 @@ Each raises `OSError` with the name of the call, so that a report can say which 
 
 import contextlib
 import ctypes
+import errno
 import functools
 import os
 import struct
+from pathlib import Path
 
 __all__ = [
     "CLONE_NEWCGROUP", "CLONE_NEWIPC", "CLONE_NEWNET", "CLONE_NEWNS", "CLONE_NEWPID", "CLONE_NEWUSER", "CLONE_NEWUTS",
-    "bind", "bound_capabilities", "detach", "drop_capabilities", "interface_up", "landlock_abi", "landlock_restrict", "load_filter", "mount",
-    "no_dumps", "no_new_privileges", "own_status", "parent_death_signal", "pivot_root", "private_mounts", "process_cpu_s",
-    "read_only", "set_hostname", "setns", "subreaper", "unshare",
+    "bind", "bound_capabilities", "detach", "drop_capabilities", "interface_up", "landlock_abi", "landlock_restrict",
+    "load_filter", "mount", "no_dumps", "no_new_privileges", "own_status", "parent_death_signal", "pivot_root",
+    "private_mounts", "process_cpu_s", "read_only", "set_hostname", "setns", "subreaper", "unshare",
 ]  # fmt: skip
 
 CLONE_NEWNS = 0x0002_0000
@@ -49,7 +51,7 @@ def _call(name, *args, function=None):
     result = getattr(_libc(), function or name)(*args)
     if result == -1:
         number = ctypes.get_errno()
-        raise OSError(number, f"{name}: {os.strerror(number)}")
+        raise OSError(number, f"{name}: {os.strerror(number)} ({errno.errorcode.get(number, number)})")
     return result
 
 
@@ -118,11 +120,8 @@ def read_only(target, *, recursive=True, devices=False):
     attributes = _MS_RDONLY | _MS_NOSUID | (0 if devices else _MS_NODEV)  # mount_setattr has the same values for these
     raw = struct.pack("4Q", attributes, 0, 0, 0)
     at_fdcwd, at_recursive = -100, 0x8000
-    flags = at_recursive if recursive else 0
-    where = os.fsencode(target)
-    _syscall(
-        "mount_setattr", _SYS_MOUNT_SETATTR, ctypes.c_int(at_fdcwd), where, ctypes.c_uint(flags), raw, ctypes.c_size_t(len(raw))
-    )
+    flags, size = ctypes.c_uint(at_recursive if recursive else 0), ctypes.c_size_t(len(raw))
+    _syscall("mount_setattr", _SYS_MOUNT_SETATTR, ctypes.c_int(at_fdcwd), os.fsencode(target), flags, raw, size)
 
 
 def _mount(source, target, kind, flags, options):
@@ -195,8 +194,7 @@ def own_status(*names):
 
 def _read(path):
     try:
-        with open(path, encoding="utf-8") as file:
-            return file.read()
+        return Path(path).read_text(encoding="utf-8")
     except OSError:
         return None
 
@@ -230,15 +228,15 @@ def landlock_restrict(attributes, rules):
     """Put this thread and its future children under Landlock.
 
     Args:
-        attributes: the ruleset: handled accesses to files, to the network, scopes; as many as the kernel's version knows.
+        attributes: the ruleset: handled accesses to files, to the network, scopes; as many as the kernel knows.
         rules: (open descriptor of a folder or file, allowed accesses) pairs.
     """
-    raw = struct.pack(f"{len(attributes)}Q", *attributes)
-    ruleset = _syscall("landlock_create_ruleset", _SYS_LANDLOCK_CREATE, raw, ctypes.c_size_t(len(raw)), ctypes.c_uint(0))
+    raw, none = struct.pack(f"{len(attributes)}Q", *attributes), ctypes.c_uint(0)
+    ruleset = _syscall("landlock_create_ruleset", _SYS_LANDLOCK_CREATE, raw, ctypes.c_size_t(len(raw)), none)
     try:
         for fd, access in rules:
             rule = struct.pack("=Qi", access, fd)
-            _syscall("landlock_add_rule", _SYS_LANDLOCK_ADD, ctypes.c_int(ruleset), ctypes.c_int(1), rule, ctypes.c_uint(0))
-        _syscall("landlock_restrict_self", _SYS_LANDLOCK_RESTRICT, ctypes.c_int(ruleset), ctypes.c_uint(0))
+            _syscall("landlock_add_rule", _SYS_LANDLOCK_ADD, ctypes.c_int(ruleset), ctypes.c_int(1), rule, none)
+        _syscall("landlock_restrict_self", _SYS_LANDLOCK_RESTRICT, ctypes.c_int(ruleset), none)
     finally:
         os.close(ruleset)

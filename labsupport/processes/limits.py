@@ -1,4 +1,4 @@
-"""What one process may use, enforced by the kernel: address space, CPU, files, processes, and nothing left in core files.
+"""What one process may use, enforced by the kernel: address space, CPU, files, processes; and no core files.
 
 These limits count per process. What several processes use together needs a control group: see `groups`.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 
 __all__ = ["DOES_NOT_BIND", "Rlimits", "address_space_bytes", "apply"]
 
-# After the soft limit a process is told, after the hard one it is ended; an answer that ignores the first gets this much more.
+# After the soft limit a process is told, after the hard one it is ended: what ignores the first gets this much more.
 _CPU_GRACE_S = 2
 DOES_NOT_BIND = "does not bind: the kernel does not count root's processes"
 
@@ -82,7 +82,7 @@ def address_space_bytes():
 def _processes_are_counted():
     """Return whether the limit of processes binds this uid: with a limit of none, no thread may start.
 
-    For root it does not, and whether a uid inside a user namespace is root outside cannot be read there; so it is tried.
+    For root it does not, and whether a uid of a user namespace is root outside cannot be read there; so it is tried.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NPROC)
     resource.setrlimit(resource.RLIMIT_NPROC, (0, hard))

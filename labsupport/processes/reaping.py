@@ -63,10 +63,11 @@ def end_others(keep=()):
 
 
 def _end_namespace():
+    # Everybody in this pid namespace but this process, in one go. Who has the signal pending cannot fork any more.
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(-1, signal.SIGKILL)
     with contextlib.suppress(ChildProcessError):
         while True:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(-1, signal.SIGKILL)  # everybody in this pid namespace but this process, in one go
             os.waitpid(-1, 0)
 
 

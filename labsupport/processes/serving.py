@@ -15,6 +15,7 @@ import socket
 import struct
 import sys
 import traceback
+from pathlib import Path
 
 from labsupport.processes import kernel, messages, reaping
 
@@ -73,7 +74,7 @@ class _Server:
                 _become_root_of_a_user_namespace()
             self._own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
-            return str(error)
+            return error.strerror
         return None
 
     def _listen_for_deaths(self):
@@ -113,7 +114,7 @@ class _Server:
             pidfds = [os.pidfd_open(pid)] if hasattr(os, "pidfd_open") else []
             reply = {"pid": pid}
         except OSError as error:
-            reply = {"error": str(error), "errno": error.errno}
+            reply = {"error": error.strerror, "errno": error.errno}
         with contextlib.suppress(OSError):
             messages.send(self.control, reply, pidfds)
         for fd in [*fds, *pidfds]:
@@ -222,7 +223,7 @@ def _fork_through_another():
     for fd in (told, tells, waits, goes):
         os.close(fd)
     if pid < 0:
-        raise OSError(-pid, f"unshare: {os.strerror(-pid)}")
+        raise OSError(-pid, f"unshare: {os.strerror(-pid)} ({errno.errorcode[-pid]})")
     return pid
 
 
@@ -231,7 +232,7 @@ def _threads():
         import threading
 
         return threading.active_count()
-    return len(os.listdir("/proc/self/task"))
+    return len(list(Path("/proc/self/task").iterdir()))
 
 
 def _keep_only(fds):
@@ -249,7 +250,6 @@ def _become_root_of_a_user_namespace():
     kernel.unshare(kernel.CLONE_NEWUSER)
     for name, text in (("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {gid} 1")):
         try:
-            with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
-                file.write(text)
+            Path(f"/proc/self/{name}").write_text(text, encoding="ascii")
         except OSError as error:
-            raise OSError(error.errno, f"{name}: {error.strerror}") from None
+            raise OSError(error.errno, f"{name}: {error.strerror} ({errno.errorcode[error.errno]})") from None

@@ -56,7 +56,7 @@ class ZygoteError(LabError):
 
 @dataclass(frozen=True)
 class Ending:
-    """How a process ended: its exit code (minus the signal's number when a signal ended it), CPU seconds, peak bytes."""
+    """How a process ended: exit code (minus the signal's number when a signal ended it), CPU seconds, peak bytes."""
 
     code: int
     cpu_s: float
@@ -92,7 +92,7 @@ class Zygote:
     def start(self):
         """Start the server, wait until it has preloaded everything, and return it."""
         here, there = socket.socketpair()
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process that writes to it
+        self._log = tempfile.TemporaryFile()  # lives as long as the process that writes to it
         with there:
             command = [*self._prefix, self._python, "-s", "-S", "-P", "-B", "-c", _START]
             command.append(json.dumps(self._given | {"control": there.fileno()}))
