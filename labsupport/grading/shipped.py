@@ -1,0 +1,148 @@
+"""A lesson as it is shipped: what in a learner's notebook is the course's and not theirs."""
+
+import difflib
+import functools
+import json
+import re
+from dataclasses import dataclass
+
+from labsupport import catalog
+from labsupport.grading.cells import Cell
+from labsupport.places import NOTEBOOKS
+
+__all__ = ["Shipped", "key_of", "lessons_in", "shipped_lesson"]
+
+_ALIKE = 0.6
+_OPENED = re.compile(r"""\blesson\(\s*["']([\w-]+)["']""")
+
+
+def key_of(text):
+    """Return a text with blank space at its ends and at line ends left out, to compare cells by."""
+    return "\n".join(line.rstrip() for line in text.strip().splitlines())
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """The cells of one built lesson and what can be asked about them."""
+
+    slug: str
+    cells: tuple[Cell, ...]
+
+    @functools.cached_property
+    def stubs(self):
+        """{exercise id: the cell shipped for it}."""
+        return {exercise: cell for cell in self.cells if cell.kind == "code" for exercise in cell.marked}
+
+    @functools.cached_property
+    def exercise_ids(self):
+        """The ids of the exercise cells."""
+        return frozenset(cell.id for cell in self.stubs.values())
+
+    @functools.cached_property
+    def own(self):
+        """The course's cells, exercises aside."""
+        return tuple(cell for cell in self.cells if not (cell.kind == "code" and cell.marked))
+
+    @functools.cached_property
+    def keys(self):
+        """The texts of the course's cells, as `key_of` writes them."""
+        return frozenset(key_of(cell.text) for cell in self.own)
+
+    @functools.cached_property
+    def _programs(self):
+        return frozenset(cell.statements for cell in self.own if cell.kind == "code" and cell.statements)
+
+    @functools.cached_property
+    def statements(self):
+        """Every top-level statement of the course's code cells, as `statement_key` writes it."""
+        return frozenset(statement for program in self._programs for statement in program)
+
+    @functools.cached_property
+    def prose(self):
+        """The lines of the course's text cells."""
+        lines = (line.strip() for cell in self.own if cell.kind != "code" for line in cell.text.splitlines())
+        return frozenset(line for line in lines if line)
+
+    @functools.cached_property
+    def _by_id(self):
+        return {cell.id: cell for cell in self.own}
+
+    @functools.cached_property
+    def _stub_programs(self):
+        return frozenset(cell.statements for cell in self.stubs.values())
+
+    def id_of(self, exercise):
+        """Return the id of the cell shipped for an exercise."""
+        stub = self.stubs.get(exercise)
+        return stub.id if stub else "ex-" + exercise.replace("/", "-")
+
+    def is_course(self, cell):
+        """Return whether a cell is one of the course's own, perhaps edited a little."""
+        if cell.marked and cell.kind == "code":
+            return False
+        if key_of(cell.text) in self.keys or (cell.kind == "code" and cell.statements in self._programs):
+            return True
+        was = self._by_id.get(cell.id)
+        if was is None or was.kind != cell.kind:
+            return False
+        return difflib.SequenceMatcher(None, was.text[:5000], cell.text[:5000], autojunk=False).ratio() >= _ALIKE
+
+    def is_stub(self, cell):
+        """Return whether a cell is some exercise's stub as shipped."""
+        return cell.statements in self._stub_programs and bool(cell.statements)
+
+    def answers_other(self, cell, exercise):
+        """Return whether a cell defines everything that another exercise asks for."""
+        return any(stub.names and stub.names <= cell.names for key, stub in self.stubs.items() if key != exercise)
+
+    def neighbours(self, exercise, cells):
+        """Return the positions in `cells` of the nearest course cells before and after an exercise, None if lost."""
+        stub = self.stubs.get(exercise)
+        if stub is None:
+            return None, None
+        place = self.cells.index(stub)
+        found = {key_of(cell.text): i for i, cell in enumerate(cells)}
+        before = (found.get(key_of(cell.text)) for cell in reversed(self.cells[:place]))
+        after = (found.get(key_of(cell.text)) for cell in self.cells[place + 1 :])
+        return tuple(next((i for i in side if i is not None), None) for side in (before, after))
+
+
+@functools.cache
+def shipped_lesson(slug):
+    """Return the `Shipped` of a lesson; empty when its notebook is not built."""
+    lesson = next(known for known in catalog.lessons() if known.slug == slug)
+    path = NOTEBOOKS / lesson.notebook
+    if not path.is_file():
+        return Shipped(slug, ())
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    return Shipped(slug, tuple(Cell(n, c["id"], c["cell_type"], "".join(c["source"])) for n, c in enumerate(cells, 1)))
+
+
+def lessons_in(cells):
+    """Return {slug: weight} of the lessons that a notebook's cells speak of, the likeliest first.
+
+    Markers and ids of exercises weigh most, then the call that opens a lesson, then cells of the course that are
+    there word for word, then the names an exercise asks for.
+    """
+    weights = {}
+    for lesson in catalog.lessons():
+        if lesson.ready and (weight := _weight(lesson, cells)):
+            weights[lesson.slug] = weight
+    return dict(sorted(weights.items(), key=lambda item: -item[1]))
+
+
+def _weight(lesson, cells):
+    shipped, opened = shipped_lesson(lesson.slug), {lesson.slug, lesson.prefix}
+    weight = 0
+    for cell in cells:
+        if any(mark in shipped.stubs for mark in cell.marked):
+            weight += 10
+        elif cell.marked:
+            continue  # another lesson's
+        elif cell.id in shipped.exercise_ids or (cell.kind == "code" and opened & set(_OPENED.findall(cell.text))):
+            weight += 5
+        elif key_of(cell.text) in shipped.keys and not cell.empty:
+            weight += 2
+        elif cell.kind == "code" and any(stub.names and stub.names <= cell.names for stub in shipped.stubs.values()):
+            weight += 2
+    return weight
