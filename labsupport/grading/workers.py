@@ -229,7 +229,7 @@ class Cluster:
         import dask
 
         if self._address:
-            client = self._dask.Client(self._address, timeout=_NO_WORKER_S, set_as_default=False)
+            client = self._dask.Client(self._address, timeout=_NO_WORKER_S)
             self._open.append(client)
             return client
         # One death is enough to be told about it: who counts is the grader. A worker holds no more than it works on,
@@ -245,7 +245,7 @@ class Cluster:
                 security=True,  # TLS with keys of this run: no other user of the machine can send work
                 silence_logs=logging.CRITICAL,
             )
-        client = self._dask.Client(cluster, set_as_default=False)
+        client = self._dask.Client(cluster)
         self._open += [cluster, client]
         return client
 
