@@ -5,7 +5,6 @@ place of the plain child process used here. The child runs the learner's code be
 are feedback for the person who wrote the code, not grades.
 """
 
-import ast
 import contextlib
 import json
 import os
@@ -13,32 +12,17 @@ import queue
 import subprocess
 import sys
 import threading
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from labsupport import answering, catalog
 from labsupport.course import Answer, Outcome, Verdict
+from labsupport.grading.finding import Taken, take_answers
+from labsupport.grading.notebooks import Unreadable, read_bytes, read_notebook
 
 __all__ = ["Taken", "clean_check", "run_in_child", "take_answers"]
 
 _START_S = 60  # a hang guard for starting Python and importing, not a measure of speed
 _EXTRA_S = 30
-
-
-@dataclass(frozen=True)
-class Taken:
-    """What was taken from a notebook as the answer of one exercise.
-
-    Args:
-        exercise: the exercise's id.
-        source: the cell's text, or "" when no cell could be found.
-        helpers: definitions and assignments from earlier cells that are not the course's.
-        how: how the cell was found, in words.
-    """
-
-    exercise: str
-    source: str
-    helpers: tuple[str, ...]
-    how: str
 
 
 def clean_check(path, exercises, run=None):
@@ -50,12 +34,12 @@ def clean_check(path, exercises, run=None):
         run: `run(taken) -> iterator of verdicts`; the plain child process when None.
     """
     try:
-        cells = _code_cells(path)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        why = f"{path.name} cannot be read as a notebook ({type(error).__name__}: {error})."
-        step = "Open it in JupyterLab and save it again, or copy one back from `.lab/backups/`; nothing was changed."
+        notebook = read_notebook(read_bytes(path, follow=True))
+    except Unreadable as error:
+        why = f"{path.name} cannot be read as a notebook. {error.what}"
+        step = f"{error.next_step} The file was left as it is."
         return {e.id: Verdict(exercise=e.id, outcome=Outcome.UNREADABLE, why=why, next=step) for e in exercises}
-    taken = take_answers(cells, exercises)
+    taken = take_answers(notebook.cells, exercises)
     verdicts = {t.exercise: _not_found(t) for t in taken if not t.source}
     for verdict in (run or run_in_child)([t for t in taken if t.source]):
         verdicts[verdict.exercise] = verdict
@@ -63,81 +47,11 @@ def clean_check(path, exercises, run=None):
 
 
 def _not_found(taken):
-    return Verdict(
-        exercise=taken.exercise,
-        outcome=Outcome.NOT_YET,
-        why="No cell of the saved notebook answers this exercise.",
-        next=f"`lab reset {taken.exercise}` puts its cell back; your other cells stay.",
-    )
-
-
-def _code_cells(path):
-    """Return [(id, source)] of the code cells of a notebook file."""
-    notebook = json.loads(path.read_text(encoding="utf-8"))
-    cells = notebook["cells"]
-    if not isinstance(cells, list):
-        raise ValueError("it has no list of cells")
-    texts = [(str(c.get("id", "")), c["source"]) for c in cells if c.get("cell_type") == "code"]
-    return [(cell_id, "".join(source)) for cell_id, source in texts]
-
-
-def take_answers(cells, exercises):
-    """Return one `Taken` per exercise.
-
-    A cell answers an exercise when its marker comment or its id says so; failing both, when it defines the
-    declared names. Among several, the last one that is not the shipped stub wins.
-    """
-    shipped = {source for e in exercises for source in catalog.stubs(e.slug).values()}
-    return [_take(cells, exercise, shipped) for exercise in exercises]
-
-
-def _take(cells, exercise, shipped):
-    cell_id = "ex-" + exercise.id.replace("/", "-")
-    marked = [i for i, (known, text) in enumerate(cells) if catalog.marker_of(text) == exercise.id or known == cell_id]
-    named = [i for i, (_, text) in enumerate(cells) if _defines(text, exercise.names) and not catalog.marker_of(text)]
-    for found, how in ((marked, "by its marker"), (named, "by the name it defines")):
-        if answered := [i for i in found if not _same(cells[i][1], catalog.stubs(exercise.slug).get(exercise.id, ""))]:
-            index = answered[-1]
-            more = f"; {len(answered)} cells answer it, the last one was taken" if len(answered) > 1 else ""
-            return Taken(exercise.id, cells[index][1], _helpers(cells[:index], shipped), how + more)
-    if marked:
-        return Taken(exercise.id, cells[marked[-1]][1], (), "the stub as shipped")
-    return Taken(exercise.id, "", (), "no cell found")
-
-
-def _same(text, stub):
-    return answering.same_program(text, stub)
-
-
-def _defines(text, names):
-    with contextlib.suppress(SyntaxError, ValueError):
-        return set(names) <= {name for node in ast.parse(text).body for name in _bound_by(node)}
-    return False
-
-
-def _bound_by(node):
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return [node.name]
-    if isinstance(node, ast.Assign):
-        return [target.id for target in node.targets if isinstance(target, ast.Name)]
-    return []
-
-
-_HELPFUL = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
-
-
-def _helpers(cells, shipped):
-    found = []
-    for _, text in cells:
-        with contextlib.suppress(SyntaxError, ValueError):
-            found += [ast.unparse(node) for node in ast.parse(text).body if text not in shipped and _may_help(node)]
-    return tuple(found)
-
-
-def _may_help(node):
-    """A definition, an import or a plain assignment, as long as it does not talk to the lesson object."""
-    talks = any(isinstance(part, ast.Name) and part.id in ("lab", "lesson") for part in ast.walk(node))
-    return isinstance(node, _HELPFUL) and not talks
+    outcome, why = Outcome.NOT_YET, "No cell of the saved notebook answers this exercise."
+    if taken.unreadable:
+        outcome, why = Outcome.UNREADABLE, taken.unreadable
+    step = f"`lab reset {taken.exercise}` puts its cell back; your other cells stay."
+    return Verdict(exercise=taken.exercise, outcome=outcome, why=why, next=step)
 
 
 # -- the parent's side -------------------------------------------------------------------------------------------

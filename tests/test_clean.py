@@ -68,7 +68,7 @@ def test_the_last_answer_that_is_not_the_stub_is_taken():
 
 def test_answers_survive_lost_markers_and_lost_ids():
     cell_id = "ex-start-here-return-shape"
-    assert taken(REFERENCE, ids=[cell_id]).how == "by its marker"
+    assert taken(REFERENCE, ids=[cell_id]).how == "by its cell id"
     assert taken(REFERENCE).how == "by the name it defines"
     assert taken("print(1)").source == ""
 
