@@ -12,9 +12,11 @@ call_shared call it with "inputs" whose arrays lie in the judge's memory (see `s
 reread      -> value: the kept result, looked at again.
 """
 
+import ast
 import contextlib
 import errno
 import hashlib
+import inspect
 import io
 import linecache
 import os
@@ -106,7 +108,12 @@ class _Answers:
         filename = f"<{what} {hashlib.sha256(source.encode()).hexdigest()[:12]}>"
         linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
         with contextlib.redirect_stdout(self.output), contextlib.redirect_stderr(self.output):
-            exec(compile(source, filename, "exec"), self.namespace)
+            code = compile(source, filename, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+            waits = eval(code, self.namespace)
+            if code.co_flags & inspect.CO_COROUTINE:  # `await` stands alone in notebook cells
+                import asyncio
+
+                asyncio.run(waits)
 
     def _observe(self, question):
         probe = Probe(question["probe"]["name"], question["probe"]["options"])

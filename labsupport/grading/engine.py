@@ -174,6 +174,9 @@ def _before_running(exercise, submission, taken, left):
         return Verdict(
             exercise=exercise.id, outcome=Outcome.UNREADABLE, why=submission.unreadable, next=submission.repair
         )
+    if taken is not None and (unusable := getattr(taken, "unreadable", "")):
+        step = "Split the cell, or take out what does not belong to the answer."
+        return Verdict(exercise=exercise.id, outcome=Outcome.UNREADABLE, why=unusable, next=step)
     if taken is None or not taken.source:
         why = "No cell of the notebook answers this exercise."
         return Verdict(

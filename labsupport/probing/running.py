@@ -1,5 +1,6 @@
 """Running an answer's code: guarded against hanging, quiet, with its exceptions as data."""
 
+import builtins
 import contextlib
 import gc
 import io
@@ -75,7 +76,18 @@ def _as_raised(error):
         if not _is_library(filename):
             line, lineno = linecache.getline(filename, trace.tb_lineno).strip(), trace.tb_lineno
         trace = trace.tb_next
-    return Raised(type=type(error).__name__, message=message[:500], line=line, lineno=lineno)
+    return Raised(type=_name_of(type(error)), message=message[:500], line=line, lineno=lineno)
+
+
+_BUILT_IN = {name: kind for name, kind in vars(builtins).items() if isinstance(kind, type)}
+
+
+def _name_of(kind):
+    """Return an exception class's name; with its module where it only borrows the name of a built-in one."""
+    if _BUILT_IN.get(kind.__name__, kind) is kind:
+        return kind.__name__
+    module = kind.__module__ if type(kind.__module__) is str else ""
+    return f"{module}.{kind.__name__}"
 
 
 def _is_library(filename):
@@ -135,12 +147,14 @@ def count_steps(function, args):
         steps += event in ("call", "line")
         return trace
 
-    before = sys.gettrace()
+    before = sys.gettrace(), threading.gettrace()
     sys.settrace(trace)
+    threading.settrace(trace)  # a loop in a thread of its own is a loop
     try:
         with contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             function(*args)
     finally:
-        sys.settrace(before)
+        sys.settrace(before[0])
+        threading.settrace(before[1])
     return steps
