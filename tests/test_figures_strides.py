@@ -196,6 +196,11 @@ def test_the_code_makes_the_view_shown(array, shift):
     assert [value_label(v) for v in made.flat] == [c["label"] for c in figure.model()["cells"]]
 
 
+def test_the_code_uses_the_name_that_was_given():
+    code = draw(np.arange(6.0)[2:], name="tail").set(shape=(2,), strides=(8,), offset=8).code()
+    assert "tail.dtype, buffer=tail.base," in code
+
+
 def test_the_code_of_a_readonly_view_is_readonly():
     figure = draw(np.arange(6.0), shape=(4, 3), strides=(8, 8), writeable=False)
     assert not eval_last(figure.code(), {"np": np, "a": np.arange(6.0)}).flags.writeable

@@ -32,7 +32,7 @@ def draw(array, *, shape=None, strides=None, offset=None, writeable=None, name="
     Raises:
         LabError: not an array, more than 6 axes, or sizes and strides that do not fit together.
     """
-    source = _tensor_source(array) if _is_tensor(array) else _array_source(array)
+    source = _tensor_source(array) if _is_tensor(array) else _array_source(array, name)
     own = source["own"]
     if len(own["shape"]) > MOST_AXES:
         raise LabError(
@@ -139,13 +139,13 @@ class _Bytes:
         self.__array_interface__ = {"data": (low, True), "shape": (high - low,), "typestr": "|u1", "version": 3}
 
 
-def _array_source(array):
+def _array_source(array, name):
     if not isinstance(array, np.ndarray):
         raise LabError(
             f"the stride explorer draws arrays, not {type(array).__name__}",
             next_step="pass a NumPy array or a torch tensor",
         )
-    owner, expression = _owner(array)
+    owner, expression = _owner(array, name)
     low, high = np.lib.array_utils.byte_bounds(owner)
     high = low if owner.size == 0 else high
     item = max(1, array.itemsize)
@@ -164,15 +164,13 @@ def _array_source(array):
             "owner": expression}  # fmt: skip
 
 
-def _owner(array):
+def _owner(array, name):
     """Return the array whose memory `array` reads, and how to write it in code as a buffer."""
-    owner, obj, expression = array, array, "a"
+    owner, obj, expression, path = array, array, name, name
     while getattr(obj, "base", None) is not None:
         obj, expression = obj.base, expression + ".base"
         if isinstance(obj, np.ndarray):
-            owner = obj
-            path = expression
-    path = "a" if owner is array else path
+            owner, path = obj, expression
     flags = owner.flags
     return owner, path if flags.c_contiguous else f"{path}.T" if flags.f_contiguous else f"{path}.ravel('K')"
 

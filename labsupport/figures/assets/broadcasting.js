@@ -419,48 +419,28 @@ function render({ model, el }) {
   const elementId = unique("element");
   const select = (index) => change({ at: index });
   view.addEventListener("keydown", (event) => {
-    const index = chosenIndex(current, state());
-    if (!index || event.ctrlKey || event.metaKey) return;
-    const shape = current.result;
-    const last = shape.length - 1;
-    const along = (axis, by) => {
-      if (axis >= 0) index[axis] = Math.max(0, Math.min(shape[axis] - 1, index[axis] + by));
-      return true;
-    };
-    const keys = {
-      ArrowRight: () => along(last, 1), ArrowLeft: () => along(last, -1),
-      ArrowDown: () => along(Math.max(0, last - 1), 1), ArrowUp: () => along(Math.max(0, last - 1), -1),
-      Home: () => along(last, -shape[last]), End: () => along(last, shape[last]),
-      PageDown: () => along(Math.max(0, last - 2), 1), PageUp: () => along(Math.max(0, last - 2), -1),
-    };
-    if (keys[event.key]?.()) event.preventDefault(), select(index);
+    const chosen = chosenIndex(current, state());
+    const index = chosen && !event.ctrlKey && !event.metaKey && walkKey(event.key, current.result, chosen);
+    if (index) event.preventDefault(), select(index);
   });
+  const indexIn = (words) => (words ? words.split(",").map(Number) : []);
+  onCellClick(view, (name) => select(indexIn(name.slice(1))));
+  onCellClick(backdrop, (name) => name[0] === "o" && view.parentNode && select(indexIn(name.split(":")[1])));
   function paint(drawing, scene) {
     const chosen = chosenIndex(current, state());
-    const isOption = (m) => m.kind === "cell" && m.name[0] === "r";
-    const all = current.drawn && !isSecret(state()) ? indices(current.result) : [];
-    const options = scene.marks.filter(isOption).map((mark, k) => {
-      const made = markNode(mark);
-      made.setAttribute("role", "option");
-      made.setAttribute("id", `${elementId}-${all[k].join("-")}`);
-      made.setAttribute("aria-label", sumWords(source, current, all[k]));
-      made.setAttribute("aria-selected", String(same(all[k], chosen)));
-      made.addEventListener("click", () => select(all[k]));
-      return made;
+    const isOption = (mark) => mark.kind === "cell" && mark.name[0] === "r";
+    const options = scene.marks.filter(isOption).map((mark) => {
+      const index = indexIn(mark.name.slice(1));
+      const [id, label] = [`${elementId}-${index.join("-")}`, sumWords(source, current, index)];
+      return { ...mark, id, label, chosen: same(index, chosen) };
     });
-    backdrop.replaceChildren(...scene.marks.filter((m) => !isOption(m)).map((mark) => {
-      const made = markNode(mark);
-      if (all.length && mark.kind === "cell" && mark.name[0] === "o") {
-        const index = mark.name.split(":")[1];
-        made.addEventListener("click", () => select(index ? index.split(",").map(Number) : []));
-      }
-      return made;
-    }));
-    view.replaceChildren(...options);
-    if (!options.length) return view.remove(), void (backdrop.parentNode || drawing.append(backdrop));
+    repaint(backdrop, scene.marks.filter((mark) => !isOption(mark)));
+    repaint(view, options, optionNode);
+    if (!backdrop.parentNode) drawing.append(backdrop);
+    if (!options.length) return view.remove();
     view.setAttribute("aria-label", `Elements of the result, shape ${tupleText(current.result)}`);
     view.setAttribute("aria-activedescendant", `${elementId}-${chosen.join("-")}`);
-    if (!view.parentNode) drawing.append(backdrop, view);
+    if (!view.parentNode) drawing.append(view);
   }
 
   const types = source.operands.map((o) => `${o.name} ${o.dtype}`).join(", ");

@@ -130,6 +130,50 @@ function markNode(mark) {
   return made;
 }
 
+// draw marks into a group; a node whose mark is the same as last time stays, so that a key press changes few of them
+function repaint(parent, marks, make = markNode) {
+  const [keys, old] = [marks.map((mark) => JSON.stringify(mark)), parent.drawn || []];
+  keys.forEach((key, k) => {
+    if (old[k] === key) return;
+    const made = make(marks[k]);
+    if (k < old.length) parent.childNodes[k].replaceWith(made);
+    else parent.append(made);
+  });
+  while (parent.childNodes.length > keys.length) parent.lastChild.remove();
+  parent.drawn = keys;
+}
+
+// the elements one can walk through: one stop for Tab, one option per mark
+function optionNode(mark) {
+  const made = markNode(mark);
+  made.setAttribute("role", "option");
+  made.setAttribute("id", mark.id);
+  made.setAttribute("aria-label", mark.label);
+  made.setAttribute("aria-selected", String(mark.chosen));
+  return made;
+}
+
+// call `act` with the name of the cell that was clicked
+function onCellClick(group, act) {
+  group.addEventListener("click", (event) => {
+    const clicked = event.target.closest(".cell");
+    if (clicked) act(clicked.dataset.name);
+  });
+}
+
+// the index an arrow key leads to from `index`, or null for any other key
+function walkKey(key, shape, index) {
+  const last = shape.length - 1;
+  const [row, block] = [Math.max(0, last - 1), Math.max(0, last - 2)];
+  const moves = {
+    ArrowRight: [last, 1], ArrowLeft: [last, -1], ArrowDown: [row, 1], ArrowUp: [row, -1],
+    Home: [last, -shape[last]], End: [last, shape[last]], PageDown: [block, 1], PageUp: [block, -1],
+  };
+  if (!moves[key] || last < 0) return null;
+  const [axis, by] = moves[key];
+  return index.map((i, k) => (k === axis ? Math.max(0, Math.min(shape[k] - 1, i + by)) : i));
+}
+
 const button = (words, act, more = {}) => node("button", { type: "button", onclick: act, ...more }, words);
 const toggle = (words, act) => button(words, act, { "aria-pressed": "false" });
 

@@ -516,41 +516,25 @@ function render({ model, el }) {
   const elementId = unique("element");
   view.addEventListener("keydown", (event) => {
     const chosen = selected(current, state());
-    if (!chosen || event.ctrlKey || event.metaKey) return;
-    const [shape, index] = [current.drawn, [...chosen.index]];
-    const last = shape.length - 1;
-    const along = (axis, by) => {
-      if (axis >= 0) index[axis] = Math.max(0, Math.min(shape[axis] - 1, index[axis] + by));
-      return true;
-    };
-    const keys = {
-      ArrowRight: () => along(last, 1), ArrowLeft: () => along(last, -1),
-      ArrowDown: () => along(Math.max(0, last - 1), 1), ArrowUp: () => along(Math.max(0, last - 1), -1),
-      Home: () => along(last, -shape[last]), End: () => along(last, shape[last]),
-      PageDown: () => along(Math.max(0, last - 2), 1), PageUp: () => along(Math.max(0, last - 2), -1),
-    };
-    if (keys[event.key]?.()) event.preventDefault(), select(index);
+    const index = chosen && !event.ctrlKey && !event.metaKey && walkKey(event.key, current.drawn, chosen.index);
+    if (index) event.preventDefault(), select(index);
+  });
+  onCellClick(view, (name) => select(current.cells.find((c) => `v${c.index.join(",")}` === name).index));
+  onCellClick(backdrop, (name) => {
+    const reader = current.cells.find((c) => `m${c.at}` === name);
+    if (reader && !isSecret(state())) select(reader.index);
   });
   function paint(drawing, scene) {
-    const options = scene.marks.filter((m) => m.kind === "cell" && m.name[0] === "v").map((mark, k) => {
-      const [made, c] = [markNode(mark), current.cells[k]];
-      const hidden = isSecret(state()) ? "" : `, address ${number(c.at)}, ${c.out ? "outside the buffer" : c.label}`;
-      made.setAttribute("role", "option");
-      made.setAttribute("id", `${elementId}-${c.index.join("-")}`);
-      made.setAttribute("aria-label", `${source.name}${brackets(c.index)}${hidden}`);
-      made.setAttribute("aria-selected", String(c === selected(current, state())));
-      made.addEventListener("click", () => select(c.index));
-      return made;
-    });
-    backdrop.replaceChildren(...scene.marks.filter((m) => m.kind !== "cell" || m.name[0] !== "v").map((mark) => {
-      const made = markNode(mark);
-      const reader = mark.kind === "cell" && current.cells.find((c) => `m${c.at}` === mark.name);
-      if (reader) made.addEventListener("click", () => isSecret(state()) || select(reader.index));
-      return made;
-    }));
-    view.replaceChildren(...options);
-    view.setAttribute("aria-label", `Elements of the view, shape ${tupleText(current.drawn)}`);
     const chosen = selected(current, state());
+    const isOption = (mark) => mark.kind === "cell" && mark.name[0] === "v";
+    repaint(backdrop, scene.marks.filter((mark) => !isOption(mark)));
+    repaint(view, scene.marks.filter(isOption).map((mark, k) => {
+      const c = current.cells[k];
+      const tells = isSecret(state()) ? "" : `, address ${number(c.at)}, ${c.out ? "outside the buffer" : c.label}`;
+      const [id, label] = [`${elementId}-${c.index.join("-")}`, `${source.name}${brackets(c.index)}${tells}`];
+      return { ...mark, id, label, chosen: c === chosen };
+    }), optionNode);
+    view.setAttribute("aria-label", `Elements of the view, shape ${tupleText(current.drawn)}`);
     if (chosen) view.setAttribute("aria-activedescendant", `${elementId}-${chosen.index.join("-")}`);
     else view.removeAttribute("aria-activedescendant");
     if (!view.parentNode) drawing.append(backdrop, view);
