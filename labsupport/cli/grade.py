@@ -5,6 +5,7 @@ import os
 import sys
 from pathlib import Path
 
+import labsupport
 from labsupport import catalog
 from labsupport.errors import LabError, UsageError
 
@@ -120,7 +121,7 @@ class _Grading:
             mode="grade" if self.secret and weakest.tier in "AB" else "feedback",
             tier=weakest.tier,
             layers=dict(weakest.layers) | reasons,
-            course=course_version(),
+            course=f"{labsupport.__version__} ({course_version()})",
             inputs="inputs of its own for every file" if self.secret else "the same public inputs for everybody",
         )
 
@@ -156,12 +157,12 @@ class _Grading:
             grade_all(planned, self.store, self.secret, desk, **allowed, progress=told)
 
     def _desk(self, count):
+        from labsupport.environment.machine import cores
         from labsupport.grading.workers import Cluster, Here
-        from labsupport.machine import cores
 
         jobs = self.args.jobs
         if jobs is None:
-            jobs = min(cores(), count) if count > _FEW and _has_dask() else 1
+            jobs = min(max(1, int(cores()[0])), count) if count > _FEW and _has_dask() else 1
         if self.args.cluster or jobs > 1:
             return Cluster(jobs, self.args.cluster, self.args.allow_fenced)
         return Here(self.args.allow_fenced)
@@ -172,7 +173,7 @@ class _Grading:
         from labsupport.grading.reports import Header
 
         runs = self.store.runs()
-        return Header(**runs[-1] | {"course": course_version()}) if runs else None
+        return Header(**runs[-1] | {"course": f"{labsupport.__version__} ({course_version()})"}) if runs else None
 
     def regraded(self, notes):
         from labsupport.grading.regrade import regrade
@@ -261,17 +262,31 @@ def _lines(report, changed):
     if len(changed) > _SHOWN:
         yield f"changed: {len(changed) - _SHOWN} more"
     alone = len(report.learners) == 1
-    shown = [row for row in report.rows if alone or row.outcome in ("grader fault", "unreadable")]
-    for row in shown[: 2 * _SHOWN]:
-        who = "" if alone else f"{line(row.learner)}: "
-        if row.outcome != "not yet":
-            yield who + plain(show_verdict(verdict_of(row)))
+    if alone:
+        yield from (plain(show_verdict(verdict_of(row))) for row in report.rows if row.outcome != "not yet")
+    else:
+        yield from _troubles(report)
     waiting = [row.exercise for row in report.rows if row.outcome == "not yet"]
     if alone and waiting:
         yield f"not yet: {', '.join(waiting)}"
     counted = ", ".join(f"{count} {outcome}" for outcome, count in report.outcomes().items())
     yield f"{len(report.learners)} learner{'s' * (len(report.learners) != 1)}, {len(report.rows)} results: {counted}"
     yield from _believed(report)
+
+
+def _troubles(report):
+    """Yield a line per learner and reason for what an instructor has to look into: files and faults."""
+    from labsupport.grading.reports.texts import line
+
+    found = {}
+    for row in report.rows:
+        if row.outcome in ("grader fault", "unreadable", "cannot run here"):
+            found.setdefault((row.learner, row.outcome, row.why, row.next), []).append(row.exercise)
+    for (learner, outcome, why, step), exercises in list(found.items())[:_SHOWN]:
+        where = exercises[0] if len(exercises) == 1 else f"{len(exercises)} exercises"
+        yield line(f"{learner}: {outcome}, {where}: {why} {step}")
+    if len(found) > _SHOWN:
+        yield f"{len(found) - _SHOWN} more like these are in grades.csv"
 
 
 def _believed(report):

@@ -53,10 +53,10 @@ class CleanRun:
             return "ran from top to bottom"
         if self.outcome == "not run":
             return f"not run: {self.error}"
-        where = (
-            f"cell {self.cell}" + (f" ({self.exercise})" if self.exercise else "") if self.cell else "before the end"
-        )
-        return f"stopped at {where}: {self.error}"
+        if not self.cell:
+            return f"stopped before the end: {self.error}"
+        whose = f" ({self.exercise})" if self.exercise else ""
+        return f"stopped at cell {self.cell}{whose}: {self.error}"
 
 
 def clean_run(submission):

@@ -5,7 +5,7 @@ import os
 from dataclasses import dataclass, field
 
 from labsupport import answering, building, catalog
-from labsupport.clean import Taken
+from labsupport.grading.finding import Taken
 from labsupport.grading.store import Row
 from labsupport.places import NOTEBOOKS
 

@@ -71,10 +71,10 @@ class Page(html.parser.HTMLParser):
 
 def test_the_first_line_names_mode_tier_layers_course_and_inputs():
     said = report().header.line
-    assert said == "grade | tier A caged (files, network ok) | course c0 | own"
+    assert said == "grade | tier A caged: 2 layers ok | course c0 | own"
     fenced = report(tier="B", layers={"seccomp": "ok", "namespaces": "EPERM"}, mode="feedback").header.line
-    assert fenced.startswith("feedback | tier B fenced (seccomp ok; namespaces: EPERM)")
-    assert "tier C open (no layers)" in report(tier="C", layers={}).header.line
+    assert fenced.startswith("feedback | tier B fenced: 1 layer ok; namespaces: EPERM")
+    assert "tier C open: no layers" in report(tier="C", layers={}).header.line
 
 
 @pytest.mark.parametrize("name", ["index.html", "learner", "junit.xml", "grades.json"])

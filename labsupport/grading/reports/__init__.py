@@ -34,11 +34,11 @@ class Header:
     @property
     def line(self):
         """The first line of the output and of every report."""
-        works = [name for name, said in self.layers.items() if said == "ok"]
+        works = sum(said == "ok" for said in self.layers.values())
         fails = [f"{name}: {said}" for name, said in self.layers.items() if said != "ok"]
-        layers = "; ".join([", ".join(works) + " ok"] * bool(works) + fails) or "no layers"
+        layers = "; ".join([f"{works} {'layer' if works == 1 else 'layers'} ok"] * bool(works) + fails) or "no layers"
         tier = f"tier {self.tier} {_WORDS_OF_TIER.get(self.tier, '')}".rstrip()
-        return f"{self.mode} | {tier} ({layers}) | course {self.course} | {self.inputs}"
+        return f"{self.mode} | {tier}: {layers} | course {self.course} | {self.inputs}"
 
 
 @dataclass(frozen=True, kw_only=True)

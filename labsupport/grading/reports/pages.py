@@ -65,7 +65,7 @@ def _counted(outcomes):
 def _index(report):
     learners = report.learners
     parts = [f"<h1>{len(learners)} {'learner' if len(learners) == 1 else 'learners'}</h1>"]
-    parts.append(f"<p>{_counted(report.outcomes())}</p>")
+    parts += [f"<p>{_counted(report.outcomes())}</p>", _layers(report.header)]
     if report.notes:
         parts.append(
             f"<h2>About the files</h2>\n<ul>{''.join(f'<li>{marked_up(note)}</li>' for note in report.notes)}</ul>"
@@ -77,6 +77,11 @@ def _index(report):
             _beliefs(report, exercises),
         ]
     return _page("Grades", report, "\n".join(parts))
+
+
+def _layers(header):
+    told = "".join(f"<dt>{_text(name)}</dt><dd>{_text(said)}</dd>" for name, said in header.layers.items())
+    return f"<details><summary>what held the answers back</summary><dl>{told}</dl></details>" if told else ""
 
 
 def _table(report, lesson, exercises):
