@@ -5,6 +5,7 @@ inside, and nothing in there outlives it.
 """
 
 import contextlib
+import math
 import os
 import resource
 import select
@@ -20,6 +21,7 @@ __all__ = ["run"]
 
 _LOOK_EVERY_S = 0.05
 _LOOK_AT_DISK_EVERY_S = 0.25
+_LONGEST_PATH = 2000
 _PAGE = resource.getpagesize()
 
 
@@ -119,9 +121,14 @@ class _Looks:
 
 
 def _size_of(folder):
-    """Return the bytes a folder takes on disk, entries included (each is counted as a block)."""
+    """Return the bytes a folder takes on disk, entries included (each is counted as a block).
+
+    A path too long to look into counts as without measure: what lies below it could not be seen.
+    """
     total, waiting = 0, [folder]
     while waiting:
+        if len(waiting[-1]) > _LONGEST_PATH:
+            return math.inf
         with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):

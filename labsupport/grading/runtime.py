@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 from labsupport import places
+from labsupport.processes.removing import remove_tree
 
 try:
     import fcntl
@@ -68,7 +69,7 @@ class Runtime:
         self.close()
 
     def close(self):
-        shutil.rmtree(self.folder, ignore_errors=True)
+        remove_tree(self.folder)
         if self._lock is not None:
             self._lock.close()
             self._lock = None
@@ -104,7 +105,7 @@ def _sweep():
     for folder in Path(tempfile.gettempdir()).glob(_PREFIX + "*"):
         with contextlib.suppress(OSError), (folder / "lock").open(encoding="ascii") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_tree(folder)
 
 
 def _copy_modules(target):
