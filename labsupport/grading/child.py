@@ -95,11 +95,11 @@ class _Answers:
         self.namespace, self.kept, self.inputs = module.__dict__, None, None
         self.source, self.setup = question.get("definition") or question["source"], question["setup"]
         seconds = question.get("cell_s", self.plan["cell_s"])
-        _, raised, over, _ = attempt(self._run, (self.setup, "setup"), seconds)
+        _, raised, over, _ = _attempt(self._run, (self.setup, "setup"), seconds)
         for helper in question["helpers"]:
-            attempt(self._run, (helper, "earlier cell"), seconds)
+            _attempt(self._run, (helper, "earlier cell"), seconds)
         if not (raised or over):
-            _, raised, over, _ = attempt(self._run, (question["source"], "answer"), seconds)
+            _, raised, over, _ = _attempt(self._run, (question["source"], "answer"), seconds)
         missing = [name for name in question["names"] if name not in self.namespace]
         printed, size = self.output.take()
         return {"raised": _as_dict(raised), "over": over, "missing": missing, "printed": printed, "printed_bytes": size}
@@ -129,12 +129,20 @@ class _Answers:
         os.close(fd)
         function = self.namespace[question["names"][0]]
         seconds = question["limits"]["call_s"]
-        self.kept, raised, over, printed = attempt(function, self.inputs, seconds)
+        self.kept, raised, over, printed = _attempt(function, self.inputs, seconds)
         notes = {"printed": printed} if printed else {}
         return {"value": plain(self.kept), "raised": _as_dict(raised), "over": over, "facts": {}, "notes": notes}
 
     def _reread(self, question):
         return {"value": plain(self.kept), "raised": None, "over": None, "facts": {}, "notes": {}}
+
+
+def _attempt(function, args, seconds):
+    """Do what `attempt` does; a `KeyboardInterrupt` is the answer's own here, nobody sits at a keyboard."""
+    try:
+        return attempt(function, args, seconds)
+    except KeyboardInterrupt as error:
+        return None, _raised(error), None, ""
 
 
 def _raised(error):

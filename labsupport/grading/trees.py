@@ -5,7 +5,6 @@ import contextlib
 import json
 import os
 import secrets
-import shutil
 import signal
 import socket
 import subprocess
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from labsupport.errors import LabError
 from labsupport.processes import messages
+from labsupport.processes.removing import remove_tree
 from labsupport.processes.zygote import QUIET_LIBRARIES, ZygoteError
 
 __all__ = ["CagedTree", "Ended", "OpenTree", "Refused"]
@@ -131,15 +131,18 @@ class CagedTree:
         if self.group:
             self.group.close()
         if self._work:
-            shutil.rmtree(self._work, ignore_errors=True)
+            remove_tree(self._work)
 
 
 _OPEN = """
 import json, socket, sys
 given = json.loads(sys.stdin.readline())
-sys.path[:] = [*given["path"], *sys.path]
-sock = socket.create_connection(("127.0.0.1", given["port"]))
-sock.sendall(bytes.fromhex(given["token"]))
+sys.path[:] = [*given["plan"]["path"], *sys.path]
+if "fd" in given:
+    sock = socket.socket(fileno=given["fd"])
+else:
+    sock = socket.create_connection(("127.0.0.1", given["port"]))
+    sock.sendall(bytes.fromhex(given["token"]))
 from labsupport.grading.child import serve
 try:
     from labsupport.processes import limits
@@ -165,42 +168,49 @@ class OpenTree:
 
     def __init__(self, plan, work):
         self.started, self._work = time.monotonic(), work
+        self.sock = self._start_with_pair(plan) if sys.platform != "win32" else self._start_with_port(plan)
+
+    def _start(self, given, **options):
         env = {name: os.environ[name] for name in _KEPT if name in os.environ}
-        env |= {"PYTHONHASHSEED": "0", "MPLBACKEND": "agg", **QUIET_LIBRARIES}
-        token = secrets.token_bytes(16)
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            given = {"path": plan["path"], "port": server.getsockname()[1], "token": token.hex(), "plan": plan}
-            self._process = subprocess.Popen(
-                [sys.executable, "-s", "-S", "-P", "-B", "-c", _OPEN],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env=env,
-                cwd=self._work,
-                start_new_session=sys.platform != "win32",
-            )
+        self._process = subprocess.Popen(
+            [sys.executable, "-s", "-S", "-P", "-B", "-c", _OPEN],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=env | {"PYTHONHASHSEED": "0", "MPLBACKEND": "agg", **QUIET_LIBRARIES},
+            cwd=self._work,
+            **options,
+        )
+        with contextlib.suppress(OSError):  # it ended at once: the connection will say so
             self._process.stdin.write(json.dumps(given).encode() + b"\n")
             self._process.stdin.close()
-            self.sock = self._accept(server, token)
+
+    def _start_with_pair(self, plan):
+        here, there = socket.socketpair()
+        with there:
+            fd = there.fileno()
+            self._start({"plan": plan, "fd": fd}, pass_fds=[fd], start_new_session=True)
+        return here
+
+    def _start_with_port(self, plan):
+        """Connect by TCP, because nothing else can be handed over on Windows."""
+        token = secrets.token_bytes(16)
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            self._start({"plan": plan, "port": server.getsockname()[1], "token": token.hex()})
+            return self._accept(server, token)
 
     def _accept(self, server, token):
         """Return the connection that shows the token: any process of this machine can connect."""
-        server.settimeout(_OPEN_STARTS_WITHIN_S)
-        while True:
-            try:
+        server.settimeout(1.0)
+        while time.monotonic() - self.started < _OPEN_STARTS_WITHIN_S and self._process.poll() is None:
+            with contextlib.suppress(OSError):
                 sock, _ = server.accept()
                 sock.settimeout(1.0)
-                shown = b""
-                while len(shown) < len(token) and (more := sock.recv(len(token) - len(shown))):
-                    shown += more
-            except OSError:
-                if self._process.poll() is not None or time.monotonic() - self.started > _OPEN_STARTS_WITHIN_S:
-                    self._process.kill()
-                    raise Refused("the process for an answer did not start") from None
-                continue
-            if secrets.compare_digest(shown, token):
-                return sock
-            sock.close()
+                if secrets.compare_digest(sock.recv(len(token), socket.MSG_WAITALL), token):
+                    return sock
+                sock.close()
+        self._process.kill()
+        raise Refused("the process for an answer did not start")
 
     def cpu_s(self):
         import psutil
@@ -228,10 +238,10 @@ class OpenTree:
                 process.kill()
         if sys.platform != "win32":
             with contextlib.suppress(OSError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+                os.killpg(self._process.pid, signal.SIGKILL)  # its session, orphans included
         self._process.wait()
         self.sock.close()
-        shutil.rmtree(self._work, ignore_errors=True)
+        remove_tree(self._work)
         return Ended(code=by_itself), {"wall_s": wall_s, "cpu_s": cpu_s, "peak_bytes": 0}
 
 

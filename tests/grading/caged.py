@@ -15,7 +15,7 @@ needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="cages need Lin
 
 @contextlib.contextmanager
 def opened(tier, **options):
-    """Give an open runner of a tier; a machine that cannot have it skips the test, a CI that should have it does not."""
+    """Give an open runner of a tier; a machine that cannot have it skips the test, a CI that should have it fails."""
     from labsupport.grading.runner import Runner
 
     try:
@@ -37,13 +37,11 @@ def load(child, source, *names, **question):
 def call(child, *inputs, name="f", call_s=5.0, options=None):
     """Return the reply to calling an answer once."""
     probe = {"name": "call", "options": options or {}}
-    return child.ask(
-        {"op": "observe", "probe": probe, "names": [name], "inputs": inputs, "limits": {"call_s": call_s}}
-    )
+    return child.ask({"op": "observe", "probe": probe, "names": [name], "inputs": inputs, "limits": {"call_s": call_s}})
 
 
 def run(runner, source, *inputs, limits=None, call_s=5.0):
-    """Return what `f(*inputs)` of an answer gave in a child of its own: its value, or the dict that says what it raised."""
+    """Return what `f(*inputs)` of an answer gave in a child of its own: its value, or a dict of what it raised."""
     with runner.child(limits) as child:
         load(child, source)
         reply = call(child, *inputs, call_s=call_s)
