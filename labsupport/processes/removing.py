@@ -6,6 +6,7 @@ import os
 import secrets
 import shutil
 import sys
+from pathlib import Path
 from stat import S_ISDIR
 
 __all__ = ["remove_tree"]
@@ -25,13 +26,13 @@ def remove_tree(folder):
             _empty(top)
         finally:
             os.close(top)
-        os.rmdir(folder)
+        Path(folder).rmdir()
 
 
 def _empty(top):
     names_above = (f"{secrets.token_hex(8)}-{number}" for number in itertools.count())
     tried = set()  # what could not be removed is not tried for ever
-    while names := [name for name in os.listdir(top) if name not in tried]:
+    while names := [name for name in os.listdir(top) if name not in tried]:  # noqa: PTH208 - of a descriptor
         for name in names:
             tried.add(name)
             with contextlib.suppress(OSError):
@@ -45,7 +46,7 @@ def _remove(name, top, names_above):
         os.chmod(name, 0o700, dir_fd=top)
     inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=top)
     try:
-        for child in os.listdir(inner):
+        for child in os.listdir(inner):  # noqa: PTH208
             with contextlib.suppress(OSError):
                 if _is_folder(child, inner):
                     with contextlib.suppress(OSError):
