@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from labsupport.errors import LabError
 from labsupport.figures.broadcast_model import LIMIT, fit, result_of
 from labsupport.figures.broadcasting import draw
-from labsupport.figures.words import byte_text, value_label
+from labsupport.figures.words import byte_text, short_bytes, value_label
 
 shapes = st.lists(st.sampled_from([0, 1, 1, 2, 3, 4]), max_size=4)
 
@@ -160,3 +160,4 @@ def test_bytes_in_words():
     assert byte_text(8_000_000) == "8,000,000 bytes"
     assert byte_text(102_400_000_000) == "102.4 GB"
     assert byte_text(5 * 10**21) == "5000.0 EB"
+    assert [short_bytes(n) for n in (7888, 114_984, 8_000_000, 10**13)] == ["7888 B", "115 kB", "8.0 MB", "10 TB"]

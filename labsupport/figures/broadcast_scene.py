@@ -159,7 +159,8 @@ def _bytes(marks, model, x, room, y):
     most = max([model["new"], *(max(r["held"], r["implied"]) for r in model["rows"]), 1])
     y += 22
     for r in model["rows"]:
-        words = f"{r['name']} holds {byte_text(r['held'])}, stands for {byte_text(r['implied'])}"
+        means = f"stands for {byte_text(r['implied'])}" if r["implied"] != r["held"] else "not stretched"
+        words = f"{r['name']} holds {byte_text(r['held'])}, {means}"
         y = _bar(marks, x, y, room, words, r["held"] * room // most, r["implied"] * room // most)
     return _bar(
         marks, x, y, room, f"result holds {byte_text(model['new'])}, all new", model["new"] * room // most, 0, "new"

@@ -6,7 +6,7 @@ All addresses are bytes counted from the start of the buffer.
 """
 
 from collections import Counter
-from itertools import product
+from itertools import pairwise, product
 from math import prod
 
 from labsupport.figures.words import brackets, count, number, shape_text, tuple_text
@@ -16,6 +16,7 @@ __all__ = ["LIMIT", "extent", "stride_code", "stride_model", "stride_reason", "s
 LIMIT = 200  # elements drawn at most
 TRIMMED = 64  # elements drawn of a view that has more than LIMIT: the first along every axis, and the figure says so
 _NEIGHBOURS = 2  # unread slots kept around what is read, in a buffer too long to draw
+_SMALL_GAP = 8  # unread slots between two that are read, up to which all are drawn
 
 
 def trim(shape):
@@ -85,6 +86,9 @@ def _slots(source, cells):
             near.update((slot, slot + 1) if rest else (slot,))
     if near:
         low, high = min(near), max(near)
+        for slot, following in pairwise(sorted(near)):
+            if following - slot - 1 <= _SMALL_GAP and len(near) < LIMIT:
+                near.update(range(slot + 1, following))
         near.update(range(low - _NEIGHBOURS, low))
         near.update(range(high + 1, high + 1 + _NEIGHBOURS))
     return [slot for slot in sorted(near or {0}) if 0 <= slot < total]
@@ -175,11 +179,11 @@ def _walk_words(source, model, cell):
         return f"{words} That reads past the end by {past}: the buffer has {number(source['size'])}."
     if cell["mixed"]:
         return f"{words} They straddle two elements, so the value mixes bytes of both."
-    others = cell["readers"] - 1
+    others, hold = cell["readers"] - 1, "It holds" if source["itemsize"] == 1 else "They hold"
     if others:
         same = "other element reads" if others == 1 else "other elements read"
-        return f"{words} They hold {cell['label']}; {number(others)} {same} the same address."
-    return f"{words} They hold {cell['label']}."
+        return f"{words} {hold} {cell['label']}; {number(others)} {same} the same address."
+    return f"{words} {hold} {cell['label']}."
 
 
 def _trouble_words(source, model):
@@ -217,7 +221,8 @@ def stride_words(source, state, model):
         f"offset {number(model['offset'])}, {source['dtype']} ({count(source['itemsize'], 'byte')} each)."
     )
     reads = (
-        f"{count(len(model['cells']), 'element')} at {count(model['distinct'], 'address', 'addresses')}: "
+        f"{count(len(model['cells']), 'element reads', 'elements read')} "
+        f"{count(model['distinct'], 'address', 'addresses')}, "
         f"{number(model['bytes_read'])} of the buffer's {count(source['size'], 'byte')}."
     )
     words = [layout, reads, _order_words(model)]

@@ -2,7 +2,7 @@
 
 from labsupport.figures.picture import PAD, cell, cell_width, grid, paragraph, path, text
 from labsupport.figures.stride_model import selected
-from labsupport.figures.words import brackets, count, number, tuple_text
+from labsupport.figures.words import brackets, count, number, short_bytes, tuple_text
 
 __all__ = ["stride_scene"]
 
@@ -98,7 +98,7 @@ def _memory(marks, source, model, chosen, secret, room, y):
     entries = model["entries"]
     marks.append(text(PAD, y + 11, "title", f"Memory: {count(source['size'], 'byte')} from address 0"))
     sw = cell_width([e.get("label", "") for e in entries],
-                    [f"{number(e['gap'])} B" if "gap" in e else number(e["at"]) for e in entries])  # fmt: skip
+                    [short_bytes(e["gap"]) if "gap" in e else number(e["at"]) for e in entries])  # fmt: skip
     most = max(1, room // sw)
     per = most if len(entries) <= most or most < 8 else most - most % 4
     rows, front = -(-len(entries) // per), []
@@ -109,7 +109,7 @@ def _memory(marks, source, model, chosen, secret, room, y):
         places[e["at"]] = (x, row_y, k // per)
         if "gap" in e:
             marks.append(text(x + sw // 2, row_y + 24, "value", "⋯"))
-            marks.append(text(x + sw // 2, row_y + SLOT_H + 14, "small", f"{number(e['gap'])} B"))
+            marks.append(text(x + sw // 2, row_y + SLOT_H + 14, "small", short_bytes(e["gap"])))
             continue
         role, lines = _slot_role(e, chosen, secret), [e["label"], _slot_note(e)]
         (front if role.endswith("!") else marks).append(cell(f"m{e['at']}", x, row_y, sw, SLOT_H, role, lines))

@@ -10,6 +10,7 @@ __all__ = [
     "join_words",
     "number",
     "shape_text",
+    "short_bytes",
     "tuple_text",
     "value_label",
 ]
@@ -36,6 +37,15 @@ def byte_text(n):
     unit, name = next(((u, name) for u, name in _UNITS if n < 1000 * u), _UNITS[-1])
     tenths = floor(n / (unit / 10) + 0.5)
     return f"{number(tenths // 10)}.{tenths % 10} {name}"
+
+
+def short_bytes(n):
+    """Return an amount of memory in few letters: "7888 B", "115 kB", "8.0 MB"."""
+    if n < 10_000:
+        return f"{n} B"
+    unit, name = next(((u, name) for u, name in ((10**3, "kB"), (10**6, "MB"), *_UNITS) if n < 1000 * u), _UNITS[-1])
+    tenths = floor(n / (unit / 10) + 0.5)
+    return f"{tenths // 10}.{tenths % 10} {name}" if tenths < 100 else f"{floor(n / unit + 0.5)} {name}"
 
 
 def join_words(words):

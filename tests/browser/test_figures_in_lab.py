@@ -391,7 +391,7 @@ def test_an_untrusted_notebook_shows_the_picture(executed, lab):
     still.wait_for()
     assert still.is_visible()
     assert still.evaluate("(i) => i.naturalWidth") > 0
-    assert "12 elements at 12 addresses" in still.get_attribute("alt")
+    assert "12 elements read 12 addresses" in still.get_attribute("alt")
     assert lab.page.locator(f"{PANEL} .jp-OutputArea svg text").count() == 0
     lab.errors.expected.clear()
 

@@ -317,7 +317,8 @@ function drawBytes(marks, model, x, room, y) {
   const long = (bytes) => floorDiv(bytes * room, most);
   y += 22;
   for (const r of model.rows) {
-    const words = `${r.name} holds ${byteText(r.held)}, stands for ${byteText(r.implied)}`;
+    const means = r.implied === r.held ? "not stretched" : `stands for ${byteText(r.implied)}`;
+    const words = `${r.name} holds ${byteText(r.held)}, ${means}`;
     y = drawBar(marks, x, y, room, words, long(r.held), long(r.implied));
   }
   return drawBar(marks, x, y, room, `result holds ${byteText(model.new)}, all new`, long(model.new), 0, "new");
@@ -371,7 +372,8 @@ function render({ model, el }) {
     const back = button("+ last axis", () => reshape(k, [...own(), 1]), { "aria-label": `+ last axis for ${operand.name}` });
     const drop = button("− first axis", () => reshape(k, own().slice(1)), { "aria-label": `− first axis of ${operand.name}` });
     const root = node("div", { class: "axis", role: "group", "aria-labelledby": owner },
-      node("span", { id: owner, class: "name short" }, operand.name), sizes, front, back, drop);
+      node("span", { id: owner, class: "name short" }, operand.name), sizes,
+      node("span", { class: "together" }, front, back, drop));
     let fields = [];
     function update() {
       if (fields.length !== own().length) {

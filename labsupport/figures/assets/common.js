@@ -10,6 +10,12 @@ function byteText(n) {
   const tenths = Math.floor(n / (unit / 10) + 0.5);
   return `${number(floorDiv(tenths, 10))}.${tenths % 10} ${name}`;
 }
+function shortBytes(n) {
+  if (n < 10000) return `${n} B`;
+  const [unit, name] = [[1e3, "kB"], [1e6, "MB"], ...UNITS].find(([u]) => n < 1000 * u) || UNITS[3];
+  const tenths = Math.floor(n / (unit / 10) + 0.5);
+  return tenths < 100 ? `${floorDiv(tenths, 10)}.${tenths % 10} ${name}` : `${Math.floor(n / unit + 0.5)} ${name}`;
+}
 const joinWords = (w) => (w.length > 1 ? `${w.slice(0, -1).join(", ")} and ${w[w.length - 1]}` : w.join(""));
 const tupleText = (v) => (v.length === 1 ? `(${v[0]},)` : `(${v.join(", ")})`);
 const brackets = (index) => (index.length ? `[${index.join(", ")}]` : "[()]");

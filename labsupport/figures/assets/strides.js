@@ -3,6 +3,7 @@
 const LIMIT = 200;
 const TRIMMED = 64;
 const NEIGHBOURS = 2;
+const SMALL_GAP = 8;
 
 function trim(whole) {
   if (prod(whole) <= LIMIT) return [...whole];
@@ -61,7 +62,12 @@ function slotsOf(source, cells) {
     if (rest) near.add(slot + 1);
   }
   if (near.size) {
-    const [low, high] = [Math.min(...near), Math.max(...near)];
+    const read = [...near].sort((a, b) => a - b);
+    const [low, high] = [read[0], read[read.length - 1]];
+    read.slice(1).forEach((following, k) => {
+      if (following - read[k] - 1 > SMALL_GAP || near.size >= LIMIT) return;
+      for (let slot = read[k] + 1; slot < following; slot++) near.add(slot);
+    });
     for (let k = 1; k <= NEIGHBOURS; k++) near.add(low - k), near.add(high + k);
   } else near.add(0);
   return [...near].filter((slot) => slot >= 0 && slot < total).sort((a, b) => a - b);
@@ -137,9 +143,10 @@ function walkWords(source, model, c) {
   if (c.out === "past") return `${words} That reads past the end by ${by}: the buffer has ${number(source.size)}.`;
   if (c.mixed) return `${words} They straddle two elements, so the value mixes bytes of both.`;
   const others = c.readers - 1;
-  if (!others) return `${words} They hold ${c.label}.`;
+  const hold = source.itemsize === 1 ? "It holds" : "They hold";
+  if (!others) return `${words} ${hold} ${c.label}.`;
   const reads = others === 1 ? "other element reads" : "other elements read";
-  return `${words} They hold ${c.label}; ${number(others)} ${reads} the same address.`;
+  return `${words} ${hold} ${c.label}; ${number(others)} ${reads} the same address.`;
 }
 
 function troubleWords(source, model) {
@@ -173,7 +180,8 @@ function strideWords(source, state, model) {
   const words = [
     `Shape ${tupleText(model.shape)}, strides ${tupleText(model.strides.map(number))} bytes, ` +
       `offset ${number(model.offset)}, ${source.dtype} (${count(source.itemsize, "byte")} each).`,
-    `${count(model.cells.length, "element")} at ${count(model.distinct, "address", "addresses")}: ` +
+    `${count(model.cells.length, "element reads", "elements read")} ` +
+      `${count(model.distinct, "address", "addresses")}, ` +
       `${number(model.bytes_read)} of the buffer's ${count(source.size, "byte")}.`,
     orderWords(model),
   ];
@@ -321,7 +329,7 @@ function readsWords(source, c) {
 function drawMemory(marks, source, model, chosen, secret, room, y) {
   const entries = model.entries;
   marks.push(text(PAD, y + 11, "title", `Memory: ${count(source.size, "byte")} from address 0`));
-  const feet = entries.map((e) => ("gap" in e ? `${number(e.gap)} B` : number(e.at)));
+  const feet = entries.map((e) => ("gap" in e ? shortBytes(e.gap) : number(e.at)));
   const sw = cellWidth(entries.map((e) => e.label || ""), feet);
   const most = Math.max(1, floorDiv(room, sw));
   const per = entries.length <= most || most < 8 ? most : most - (most % 4);
@@ -465,8 +473,9 @@ function render({ model, el }) {
       const stride = stepper("stride, bytes", { step: () => source.itemsize, owner, act: (v) => edit("strides", axis, v) });
       const root = node("div", { class: "axis", role: "group", "aria-labelledby": owner },
         node("span", { id: owner, class: "name" }, `axis ${axis}`), size.root, stride.root,
-        button("Reverse", () => move("reverse", axis), { "aria-label": `Reverse axis ${axis}` }),
-        button("Every 2nd", () => move("halve", axis), { "aria-label": `Every 2nd along axis ${axis}` }));
+        node("span", { class: "together" },
+          button("Reverse", () => move("reverse", axis), { "aria-label": `Reverse axis ${axis}` }),
+          button("Every 2nd", () => move("halve", axis), { "aria-label": `Every 2nd along axis ${axis}` })));
       return { root, size, stride };
     });
     axes.replaceChildren(...rows.map((r) => r.root), node("div", { class: "axis" }, node("span", { class: "name" }, "start"), offset.root));
