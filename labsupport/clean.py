@@ -1,49 +1,77 @@
-"""The clean check: answers are taken from the saved notebook and run in a process of their own.
+"""The clean check: answers are taken from the saved notebook and run apart from everything the kernel holds.
 
-`clean_check` is the interface; who runs the answers is its `run` argument, so that a stricter runner can take the
-place of the plain child process used here. The child runs the learner's code beside the references: its verdicts
-are feedback for the person who wrote the code, not grades.
+`clean_check` is the interface; who runs the answers is its `run` argument. On Linux that is the grader's own engine,
+caged as well as the machine allows, with the public inputs; elsewhere a plain child process.
 """
 
-import contextlib
-import json
-import os
-import queue
-import subprocess
 import sys
-import threading
-from dataclasses import asdict
+from dataclasses import dataclass
 
-from labsupport import answering, catalog
-from labsupport.course import Answer, Outcome, Verdict
-from labsupport.grading.finding import Taken, take_answers
+from labsupport.course import Outcome, Verdict
+from labsupport.disagreeing import why_they_disagree
+from labsupport.grading.finding import take_answers
 from labsupport.grading.notebooks import Unreadable, read_bytes, read_notebook
 
-__all__ = ["Taken", "clean_check", "run_in_child", "take_answers"]
-
-_START_S = 60  # a hang guard for starting Python and importing, not a measure of speed
-_EXTRA_S = 30
+__all__ = ["Checked", "clean_check", "run_apart"]
 
 
-def clean_check(path, exercises, run=None):
-    """Return {exercise id: Verdict} for the answers saved in a notebook; nothing of the notebook is changed.
+@dataclass(frozen=True, kw_only=True)
+class Checked:
+    """One answer's clean check.
+
+    Args:
+        verdict: the `Verdict`.
+        how: which cell was taken as the answer, and why.
+        disagrees: why it does not pass although the live check did, or "".
+    """
+
+    verdict: Verdict
+    how: str = ""
+    disagrees: str = ""
+
+
+def clean_check(path, exercises, *, journal=None, run=None):
+    """Return {exercise id: Checked} for the answers saved in a notebook; nothing of the notebook is changed.
 
     Args:
         path: the learner's notebook.
         exercises: the exercises to check, all of one lesson.
-        run: `run(taken) -> iterator of verdicts`; the plain child process when None.
+        journal: the workspace's `Journal`, to say why the live check disagreed.
+        run: `run(taken) -> iterator of verdicts`; `run_apart` when None.
     """
     try:
         notebook = read_notebook(read_bytes(path, follow=True))
     except Unreadable as error:
         why = f"{path.name} cannot be read as a notebook. {error.what}"
         step = f"{error.next_step} The file was left as it is."
-        return {e.id: Verdict(exercise=e.id, outcome=Outcome.UNREADABLE, why=why, next=step) for e in exercises}
-    taken = take_answers(notebook.cells, exercises)
-    verdicts = {t.exercise: _not_found(t) for t in taken if not t.source}
-    for verdict in (run or run_in_child)([t for t in taken if t.source]):
-        verdicts[verdict.exercise] = verdict
-    return {e.id: verdicts[e.id] for e in exercises}
+        verdict = {"outcome": Outcome.UNREADABLE, "why": why, "next": step}
+        return {e.id: Checked(verdict=Verdict(exercise=e.id, **verdict)) for e in exercises}
+    taken = {t.exercise: t for t in take_answers(notebook.cells, exercises)}
+    verdicts = {t.exercise: _not_found(t) for t in taken.values() if not t.source}
+    verdicts |= {v.exercise: v for v in (run or run_apart)([t for t in taken.values() if t.source])}
+    cells = [(cell.id, cell.program) for cell in notebook.cells if cell.kind == "code"]
+
+    def checked(exercise):
+        verdict, one = verdicts[exercise.id], taken[exercise.id]
+        cause = why_they_disagree(exercise, verdict, one, cells, journal) if journal else ""
+        return Checked(verdict=verdict, how=one.how, disagrees=cause)
+
+    return {e.id: checked(e) for e in exercises}
+
+
+def run_apart(taken):
+    """Yield a verdict per `Taken`: by the grader's engine where a cage or a fence can be had, else by a plain child."""
+    if sys.platform != "linux":
+        from labsupport.plain_child import run_in_child
+
+        yield from run_in_child(taken)
+        return
+    from labsupport.grading.engine import check_answers
+    from labsupport.grading.runner import Runner
+
+    if taken:
+        with Runner(feedback=True) as runner:
+            yield from check_answers(taken, runner)
 
 
 def _not_found(taken):
@@ -52,140 +80,3 @@ def _not_found(taken):
         outcome, why = Outcome.UNREADABLE, taken.unreadable
     step = f"`lab reset {taken.exercise}` puts its cell back; your other cells stay."
     return Verdict(exercise=taken.exercise, outcome=outcome, why=why, next=step)
-
-
-# -- the parent's side -------------------------------------------------------------------------------------------
-
-
-def run_in_child(taken):
-    """Yield a verdict per `Taken`; a hang or a death costs only the exercise that caused it."""
-    waiting = list(taken)
-    while waiting:
-        for verdict in _one_child(tuple(waiting)):
-            waiting.pop(0)
-            yield verdict
-
-
-def _one_child(taken):
-    """Yield verdicts until the child has answered all or has to be replaced; always at least one."""
-    child = subprocess.Popen(
-        [sys.executable, "-m", "labsupport.clean"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "MPLBACKEND": "agg"},
-        text=True,
-        encoding="utf-8",
-    )
-    lines = queue.Queue()
-    reader = threading.Thread(target=_forward, args=(child.stdout, lines), daemon=True)
-    reader.start()
-    try:
-        with contextlib.suppress(BrokenPipeError):
-            child.stdin.write(json.dumps([asdict(t) for t in taken]) + "\n")
-            child.stdin.flush()
-        if lines.get(timeout=_START_S) is None:
-            yield _died(taken[0], child)
-            return
-        for one in taken:
-            verdict = _next_verdict(one, lines, child)
-            yield verdict
-            if verdict.outcome is Outcome.OVER_LIMIT or child.poll() is not None:
-                return
-    finally:
-        child.kill()
-        child.wait()
-        reader.join()
-        child.stdin.close()
-        child.stdout.close()
-
-
-def _forward(stream, lines):
-    for line in stream:
-        lines.put(line)
-    lines.put(None)
-
-
-def _next_verdict(taken, lines, child):
-    exercise = catalog.find_exercise(taken.exercise)
-    seconds = exercise.limits.call_s * len(exercise.cases) + _EXTRA_S
-    try:
-        line = lines.get(timeout=seconds)
-    except queue.Empty:
-        why = f"It did not end within {seconds:g} s and was stopped."
-        return Verdict(
-            exercise=taken.exercise, outcome=Outcome.OVER_LIMIT, why=why, next="Look for a loop or a wait without end."
-        )
-    if line is None:
-        return _died(taken, child)
-    fields = json.loads(line)
-    return Verdict(**{**fields, "outcome": Outcome(fields["outcome"])})
-
-
-def _died(taken, child):
-    code = child.wait()
-    how = f"signal {-code}" if code < 0 else f"exit code {code}"
-    why = f"The process that ran this answer ended ({how})."
-    return Verdict(
-        exercise=taken.exercise,
-        outcome=Outcome.CRASHED,
-        why=why,
-        next="Look for a call that ends Python, or for memory read out of bounds.",
-    )
-
-
-# -- the child's side --------------------------------------------------------------------------------------------
-
-
-def _child():
-    """Answer each `Taken` on standard input by one verdict line; whatever the answers print goes nowhere."""
-    out = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    taken = [Taken(t["exercise"], t["source"], tuple(t["helpers"]), t["how"]) for t in json.loads(sys.stdin.readline())]
-    out.write("ready\n")
-    for one in taken:
-        out.write(json.dumps(asdict(_judge_taken(one))) + "\n")
-    out.flush()
-    os._exit(0)  # threads an answer may have left behind must not keep the process
-
-
-def _judge_taken(taken):
-    from labsupport.observing import verdict_on
-    from labsupport.probing import Subject
-
-    exercise = catalog.find_exercise(taken.exercise)
-    namespace = {"__name__": "__answer__"}
-    _run_quietly([exercise.setup, *taken.helpers], namespace)
-    try:
-        answering.load(Answer(taken.source, exercise.names), namespace)
-    except NotImplementedError:
-        return verdict_on(exercise, None, untouched=True)
-    except BaseException as error:
-        where = f" (line {error.lineno} of the cell)" if isinstance(error, SyntaxError) else ""
-        why = f"The cell does not run: {type(error).__name__}: {error}{where}"
-        return Verdict(
-            exercise=exercise.id,
-            outcome=Outcome.CRASHED,
-            why=why,
-            next="Restart the kernel and run the notebook from the top.",
-        )
-    missing = [name for name in exercise.names if name not in namespace]
-    if missing:
-        why = f"The cell does not define `{missing[0]}`."
-        return Verdict(exercise=exercise.id, outcome=Outcome.NOT_YET, why=why, next=f"Name your answer `{missing[0]}`.")
-    source = None if exercise.kind == "prediction" else answering.definition_in(taken.source, exercise.names[0])
-    stub = answering.definition_in(catalog.stubs(exercise.slug).get(exercise.id, ""), exercise.names[0])
-    untouched = source is not None and stub is not None and answering.same_program(source, stub)
-    return verdict_on(exercise, Subject(exercise.names, namespace, source), untouched=untouched, reveal=False)
-
-
-def _run_quietly(sources, namespace):
-    """Run helper statements; one that fails is passed over, the answer will say what it misses."""
-    for source in sources:
-        with contextlib.suppress(BaseException):
-            exec(compile(source, "<earlier cell>", "exec"), namespace)
-
-
-if __name__ == "__main__":
-    _child()

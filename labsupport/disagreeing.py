@@ -72,7 +72,9 @@ def why_they_disagree(exercise, verdict, taken, cells, journal):
 def _unsaved(exercise, record, taken):
     saved = digest_of_answer(exercise, source=taken.source)
     if record.get("answer") and record["answer"] != saved:
-        return "The answer that passed in the kernel is not the one in the file: save the notebook (Ctrl+S), then check."
+        return (
+            "The answer that passed in the kernel is not the one in the file: save the notebook (Ctrl+S), then check."
+        )
     return ""
 
 
@@ -114,5 +116,7 @@ def _missing_file(verdict):
 def _overwritten(exercise, taken, cells):
     name = exercise.names[0]
     if sum(_binds(text, name) for _, text in cells) > 1:
-        return f"`{name}` is defined in more than one cell; the kernel may hold another one than the cell that was taken."
+        return (
+            f"`{name}` is defined in more than one cell; the kernel may hold another one than the cell that was taken."
+        )
     return ""

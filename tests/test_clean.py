@@ -7,8 +7,11 @@ import pytest
 
 from labsupport import catalog
 from labsupport.answering import reference_answer
-from labsupport.clean import clean_check, take_answers
+from labsupport.clean import clean_check, run_apart
 from labsupport.course import Outcome
+from labsupport.grading.finding import take_answers
+from labsupport.journal import Journal
+from labsupport.plain_child import run_in_child
 
 LESSON = catalog.find_lesson("start_here")
 EXERCISES = catalog.exercises("start_here")
@@ -19,14 +22,25 @@ MARK = f"# exercise: {EXERCISE.id}\n"
 WRONG = f"def {EXERCISE.names[0]}(*args):\n    return 'wrong'\n"
 
 
-def verdict(tmp_path, *cells, exercises=(EXERCISE,)):
+@pytest.fixture(autouse=True, params=[run_apart, run_in_child], ids=["apart", "plain child"])
+def runner(request, monkeypatch):
+    """Every test runs twice: as on this system, and as where no cage can be built."""
+    monkeypatch.setattr("labsupport.clean.run_apart", request.param)
+
+
+def checked(tmp_path, *cells, exercises=(EXERCISE,), journal=None):
     path = tmp_path / LESSON.notebook
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in cells])
     path.write_text(nbformat.writes(notebook), encoding="utf-8")
     before = path.read_bytes()
-    verdicts = clean_check(path, exercises)
+    found = clean_check(path, exercises, journal=journal)
     assert path.read_bytes() == before
-    return verdicts if len(exercises) > 1 else verdicts[EXERCISE.id]
+    return found
+
+
+def verdict(tmp_path, *cells, exercises=(EXERCISE,)):
+    found = {key: one.verdict for key, one in checked(tmp_path, *cells, exercises=exercises).items()}
+    return found if len(exercises) > 1 else found[EXERCISE.id]
 
 
 def taken(*cells, ids=None):
@@ -98,7 +112,7 @@ def test_course_cells_that_cannot_run_alone_do_no_harm(tmp_path):
 def test_a_file_that_is_no_notebook_is_unreadable_and_left_alone(tmp_path, text):
     path = tmp_path / LESSON.notebook
     path.write_text(text, encoding="utf-8")
-    told = clean_check(path, (EXERCISE,))[EXERCISE.id]
+    told = clean_check(path, (EXERCISE,))[EXERCISE.id].verdict
     assert told.outcome is Outcome.UNREADABLE
     assert path.read_text(encoding="utf-8") == text
 
@@ -107,4 +121,43 @@ def test_source_as_a_list_of_lines_is_read(tmp_path):
     path = tmp_path / LESSON.notebook
     lines = (MARK + REFERENCE).splitlines(keepends=True)
     path.write_text(json.dumps({"cells": [{"cell_type": "code", "source": lines}]}), encoding="utf-8")
-    assert clean_check(path, (EXERCISE,))[EXERCISE.id].passed
+    assert clean_check(path, (EXERCISE,))[EXERCISE.id].verdict.passed
+
+
+# -- why the live check disagrees --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def passed_live(tmp_path, monkeypatch):
+    """Return a function that passes an answer live and gives the journal that recorded it."""
+    monkeypatch.setenv("LAB_WORK", str(tmp_path / "work"))
+
+    def pass_live(source):
+        from labsupport import lesson
+        from labsupport.answering import Answer, load
+
+        namespace = load(Answer(source, EXERCISE.names))
+        shown = lesson("start_here").check(EXERCISE.short_id, namespace[EXERCISE.names[0]])
+        assert str(shown).startswith("passed")
+        return Journal()
+
+    return pass_live
+
+
+HELPED = f"def {EXERCISE.names[0]}(*args):\n    return helper(*args)\n"
+HELPER = REFERENCE.replace(f"def {EXERCISE.names[0]}", "def helper")
+
+
+@pytest.mark.parametrize(
+    ("live", "cells", "words"),
+    [
+        (REFERENCE, [MARK + WRONG], "is not the one in the file: save the notebook"),
+        (HELPER + HELPED, [MARK + HELPED], "no cell of the notebook defines it"),
+        (HELPER + HELPED, [MARK + HELPED, HELPER], "is defined in a cell below the answer"),
+        (REFERENCE, [MARK + REFERENCE], ""),
+    ],
+)
+def test_the_cause_is_named(tmp_path, passed_live, live, cells, words):
+    journal = passed_live(live)
+    told = checked(tmp_path, *cells, journal=journal)[EXERCISE.id].disagrees
+    assert words in told if words else told == ""

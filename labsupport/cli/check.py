@@ -12,7 +12,7 @@ def add_arguments(parser):
 
 
 def run(args):
-    """Print a verdict per exercise; exit code 1 when a core exercise that was answered is not right."""
+    """Print a verdict per exercise; exit code 1 when one that was answered is not right."""
     worst = 0
     for lesson, exercises in _asked(args.what):
         path = workspace() / lesson.notebook
@@ -39,16 +39,17 @@ def _asked(what):
 def _check(path, exercises):
     from labsupport.clean import clean_check
 
-    verdicts = clean_check(path, exercises)
     journal = Journal()
-    for exercise_id, verdict in verdicts.items():
-        journal.append("clean", exercise_id, outcome=verdict.outcome.value, misconception=verdict.misconception)
-    waiting = [v.exercise for v in verdicts.values() if v.outcome.value == "not yet"]
-    for verdict in verdicts.values():
-        if verdict.outcome.value != "not yet":
-            print(show_verdict(verdict))
+    checked = clean_check(path, exercises, journal=journal)
+    verdicts = [one.verdict for one in checked.values()]
+    for verdict in verdicts:
+        journal.append("clean", verdict.exercise, outcome=verdict.outcome.value, misconception=verdict.misconception)
+    waiting = [v.exercise for v in verdicts if v.outcome.value == "not yet"]
+    for one in checked.values():
+        if one.verdict.outcome.value != "not yet" or one.disagrees:
+            print(show_verdict(one.verdict, notes=[("live", one.disagrees)]))
     if waiting:
         print(f"not yet: {', '.join(waiting)}")
-    passed = sum(v.passed for v in verdicts.values())
+    passed = sum(v.passed for v in verdicts)
     print(f"{passed} passed, {len(waiting)} not yet, {len(verdicts) - passed - len(waiting)} to look at")
     return int(passed + len(waiting) < len(verdicts))

@@ -3,7 +3,6 @@
 The file has no name and cannot be resized (sealed), so that a child cannot end the judge by shrinking it under its map.
 """
 
-import fcntl
 import mmap
 import os
 
@@ -11,7 +10,9 @@ import numpy as np
 
 from labsupport.probing.plain import fresh
 
-__all__ = ["Memory", "open_inputs"]
+__all__ = ["AVAILABLE", "Memory", "open_inputs"]
+
+AVAILABLE = hasattr(os, "memfd_create")  # on Linux
 
 _ALIGN = 64
 # linux/fcntl.h; Python names them from 3.12 on
@@ -41,6 +42,8 @@ class Memory:
         self.size = max(size, _ALIGN)
         self.fd = os.memfd_create("inputs", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(self.fd, self.size)
+        import fcntl  # not on Windows
+
         fcntl.fcntl(self.fd, _ADD_SEALS, _SEAL | _SHRINK | _GROW)
         self._map = mmap.mmap(self.fd, self.size)
         self._bytes = np.frombuffer(self._map, np.uint8)
