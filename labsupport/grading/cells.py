@@ -16,6 +16,7 @@ MAX_TEXT = 100_000  # characters of one cell; reading a longer one as Python wou
 MAX_DEPTH = 100  # levels of nested expressions and blocks
 
 _MARKER = re.compile(r"^[ \t]*#+[ \t]*exercise[ \t]*[:=]?[ \t]*([\w-]+)[ \t]*/[ \t]*([\w-]+)[ \t]*$", re.I | re.M)
+_BEGUN = re.compile(r"^(?:(?:async +)?def|class) +(\w+)|^(\w+) *=(?!=)", re.M)
 _CHECK = re.compile(r"""^[ \t]*lab\s*\.\s*check\s*\(\s*["']([\w/-]+)["']""", re.M)
 _DASHES = dict.fromkeys(map(ord, "‐‑‒–—−_"), "-")
 _IPYTHON = re.compile(r"^([ \t]*)(%{1,2}[A-Za-z]|!|\?{1,2}\w)(.*)$|^([ \t]*)([\w.]+)\?{1,2}[ \t]*$", re.M)
@@ -60,7 +61,9 @@ class Cell:
 
     @functools.cached_property
     def names(self):
-        """The names its top-level statements bind."""
+        """The names its top-level statements bind; of code that is not Python yet, what its lines begin to bind."""
+        if self.tree is None and self.kind == "code" and not _NOT_RUN.match(self.text):
+            return frozenset(name for pair in _BEGUN.findall(self.text[:MAX_TEXT]) for name in pair if name)
         return frozenset(name for node in (self.tree.body if self.tree else ()) for name in bound_by(node))
 
     @functools.cached_property

@@ -58,7 +58,7 @@ def _joined(cells, i, exercise, lesson):
         cell = cells[k]
         if cell.empty or cell.kind != "code":
             continue
-        if _ends(cell, exercise, lesson) or len(at) > _MOST or (whole and not _continues(cell)):
+        if _ends(cell, exercise, lesson) or len(at) > _MOST or (whole and not _continues(text, cell)):
             break
         at, text = (*at, k), _glued(text, cell.program)
         if _defines(text, exercise):
@@ -73,16 +73,21 @@ def _ends(cell, exercise, lesson):
     return cell.id in lesson.exercise_ids and cell.id != lesson.id_of(exercise.id)
 
 
-def _continues(cell):
-    """Whether a cell begins inside something: its first line is indented and makes no sense where it stands."""
+def _continues(text, cell):
+    """Whether a cell goes on where a text stops: it begins indented, or the text was cut inside its last line."""
     first = next(line for line in cell.text.splitlines() if line.strip())
-    return first[:1] in (" ", "\t")
+    return first[:1] in (" ", "\t") or _is_cut_inside(text, cell.program)
+
+
+def _is_cut_inside(text, more):
+    return text[-1:] in (" ", "\t") and parse(text + more) is not None
 
 
 def _glued(text, more):
     """Return two parts as one text: line by line, or in the middle of a line when that is what was cut."""
     lines = f"{text}\n{more}"
-    return lines if parse(lines) is not None or parse(text + more) is None else text + more
+    inside = _is_cut_inside(text, more) or parse(lines) is None
+    return text + more if inside and parse(text + more) is not None else lines
 
 
 # -- cutting out --------------------------------------------------------------------------------------------------
