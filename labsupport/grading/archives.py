@@ -27,6 +27,7 @@ _CHUNK = 64 * 1024
 _ZIP = (".zip",)
 _TAR = (".tar", ".tar.gz", ".tgz")
 _OTHER = (".7z", ".rar", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst", ".gz", ".bz2", ".xz")
+_TOO_LARGE = f"it is larger than the {MAX_BYTES // 1024**2} MB a notebook may have"
 _REPACK = "Pack the notebooks again as one `.zip`."
 
 
@@ -149,7 +150,7 @@ def _zip_members(file):
             if info.is_dir() or (seen := _look_at(_zip_name(info), _why_not_read(info))) is None:
                 continue
             name, problem = seen
-            data = None if problem else _zip_data(archive, info)
+            data, problem = (None, problem) if problem else _zip_data(archive, info)
             total += len(data or b"")
             if total > MAX_TOTAL:
                 raise Unreadable(f"It unpacks to more than {MAX_TOTAL // 1024**3} GB.", _REPACK)
@@ -173,17 +174,23 @@ def _why_not_read(info):
         return "it is encrypted"
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         return "it is compressed in a way that is not read here"
+    if info.file_size > MAX_BYTES:
+        return _TOO_LARGE
     return None
 
 
 def _zip_data(archive, info):
+    """Return (bytes, None), or (None, why not); one bad member does not cost the others."""
     data = bytearray()
-    with archive.open(info) as member:
-        while len(data) <= MAX_BYTES and (chunk := member.read(_CHUNK)):
-            data += chunk
+    try:
+        with archive.open(info) as member:
+            while len(data) <= MAX_BYTES and (chunk := member.read(_CHUNK)):
+                data += chunk
+    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError, NotImplementedError):
+        return None, "it is damaged"
     if len(data) > FREE // 4 and len(data) > MAX_RATIO * max(info.compress_size, 1):
-        raise Unreadable("It unpacks to far more than it holds, as nothing real does.", _REPACK)
-    return bytes(data)
+        return None, "it unpacks to far more than it holds, as nothing real does"
+    return bytes(data), None
 
 
 # -- tar ----------------------------------------------------------------------------------------------------------
@@ -232,6 +239,7 @@ def _tar_members(file):
                 raise Unreadable(f"It holds more than {MAX_MEMBERS:,} files.", _REPACK)
             archive.members = []  # a list of every member is of no use here
             problem = None if info.isreg() and not info.issparse() else "it is a link or a device, not a file"
+            problem = problem or (_TOO_LARGE if info.size > MAX_BYTES else None)
             if info.isdir() or (seen := _look_at(info.name, problem)) is None:
                 continue
             name, problem = seen

@@ -134,7 +134,7 @@ def _with_owner(here):
 def _in_archive(path, above=(), *, follow=False):
     """Return the submissions in an archive: by folder when several folders hold lessons, else by the archive's name."""
     owner = _learner_of(path.name, above)
-    by_folder, trouble = {}, []
+    by_folder, trouble, broken = {}, [], None
     try:
         for member in archives.members_of(path, follow=follow):
             *folders, name = member.name.replace("\\", "/").split("/")
@@ -144,6 +144,7 @@ def _in_archive(path, above=(), *, follow=False):
             elif found:
                 trouble.append(f"`{_as_name(member.name)}`: {member.problem or found.unreadable}")
     except Unreadable as error:
+        broken = error
         trouble.append(error.what)
     found = [s for here in by_folder.values() for s in _with_owner(here)]
     if len({s.learner for s in found if s.lesson and s.learner != owner}) < 2:
@@ -153,7 +154,9 @@ def _in_archive(path, above=(), *, follow=False):
         return [_unreadable(owner, path, b"", Unreadable(why, "Put the notebooks into one `.zip` as `.ipynb` files."))]
     more = [f"{len(trouble) - 5:,} more like this."] if len(trouble) > 5 else []
     notes = tuple(f"In {path.name}: {text}" for text in trouble[:5] + more)
-    return [dataclasses.replace(s, notes=s.notes + notes) for s in found]
+    # Of a class that could be read in part, somebody may be missing whom nobody can name.
+    rest = [_unreadable(owner, path, b"", broken)] if broken and len({s.learner for s in found}) > 1 else []
+    return [dataclasses.replace(s, notes=s.notes + notes) for s in found] + rest
 
 
 def _of_member(member, folders, name, owner, archive):

@@ -11,7 +11,6 @@ from labsupport.grading.intake import read_submission
 
 LESSON = catalog.find_lesson("start_here")
 FUNCTION = catalog.find_exercise("start-here/return-shape")
-PREDICTION = catalog.find_exercise("start-here/predict-batches")
 SEVERAL = catalog.find_exercise("strides/predict-strides")  # a prediction of several names
 MARK = f"# exercise: {FUNCTION.id}\n"
 NAME = FUNCTION.names[0]
