@@ -9,9 +9,9 @@ from math import prod
 
 from labsupport.figures.words import brackets, byte_text, count, join_words, tuple_text
 
-__all__ = ["LIMIT", "broadcast_code", "broadcast_model", "broadcast_reason", "broadcast_words", "fit", "result_of"]
+__all__ = ["CELLS", "broadcast_code", "broadcast_model", "broadcast_reason", "broadcast_words", "fit", "result_of"]
 
-LIMIT = 200  # elements of the result that are drawn one by one
+CELLS = 480  # elements drawn in all, operands and result together
 MOST_DRAWN_AXES = 3
 
 
@@ -69,7 +69,7 @@ def broadcast_model(source, state):
     return {
         "ndim": len(result), "result": result if known else None, "axes": result, "clashes": clashes, "rows": rows,
         "elements": elements, "new": elements * source["result"]["itemsize"],
-        "drawn": known and len(result) <= MOST_DRAWN_AXES and elements <= LIMIT,
+        "drawn": known and len(result) <= MOST_DRAWN_AXES and elements * (len(rows) + 1) <= CELLS,
         "made_up": any(r["edited"] for r in rows) or not source["real"],
     }  # fmt: skip
 
@@ -183,7 +183,8 @@ def broadcast_words(source, state, model):
     if model["made_up"] and model["drawn"]:
         words.append("The values are made up.")
     if not model["clashes"] and not model["drawn"]:
-        words.append(f"Elements are drawn for up to {MOST_DRAWN_AXES} axes and {LIMIT} elements.")
+        most = CELLS // (len(model["rows"]) + 1)
+        words.append(f"Elements are drawn for up to {MOST_DRAWN_AXES} axes and {most} elements.")
     walk, summary = _walk_words(source, model, chosen_index(model, state)), " ".join(words)
     alt = f"Broadcast aligner. {summary}" + ("" if model["clashes"] else f" {walk}")  # a clash is in both
     return {"walk": walk, "summary": summary, "alt": alt}

@@ -1,7 +1,7 @@
 """Where the broadcast aligner's marks go; `assets/broadcasting.js` lays them out the same, number for number."""
 
 from labsupport.figures.broadcast_model import (
-    LIMIT,
+    CELLS,
     MOST_DRAWN_AXES,
     chosen_index,
     operand_label,
@@ -136,7 +136,7 @@ def _operands(marks, source, model, room, y):
     x, top, bottom = PAD, y + 24, y + 24
     for k, r in enumerate(model["rows"]):
         title = f"{r['name']} {tuple_text(r['shape'])}"
-        drawn = len(r["shape"]) <= MOST_DRAWN_AXES and prod(r["shape"]) <= LIMIT
+        drawn = len(r["shape"]) <= MOST_DRAWN_AXES and prod(r["shape"]) * len(model["rows"]) <= CELLS
         indices = [list(i) for i in product(*map(range, r["shape"]))] if drawn else []
         labels = [operand_label(source, model, k, i) for i in indices]
         cw = cell_width(labels, [], 40)

@@ -6,7 +6,7 @@ import numpy as np
 
 from labsupport.errors import LabError
 from labsupport.figures.broadcast_model import (
-    LIMIT,
+    CELLS,
     broadcast_code,
     broadcast_model,
     broadcast_reason,
@@ -108,7 +108,7 @@ def _operand(operand, array, name):
         item, dtype, strides, labels = 8, "float64", None, []
     else:
         item, dtype, strides = max(1, array.itemsize), str(array.dtype), list(array.strides)
-        labels = [value_label(v) for v in array.flat] if array.size <= LIMIT else []
+        labels = [value_label(v) for v in array.flat] if array.size <= CELLS else []
     if strides is None:
         strides = [item * int(np.prod(shape[k + 1 :], dtype=object)) for k in range(len(shape))]
     return {"name": name, "shape": shape, "strides": strides, "itemsize": item, "dtype": dtype, "labels": labels}
@@ -123,7 +123,7 @@ def _result(arrays, given):
     except TypeError:  # no common type: the shapes can still be looked at
         return {"dtype": "?", "itemsize": 8, "labels": []}
     labels, (shape, clashes) = [], result_of([o["shape"] for o in given])
-    if not clashes and np.prod(shape, dtype=object) <= LIMIT:
+    if not clashes and np.prod(shape, dtype=object) <= CELLS:
         try:
             total = arrays[0]
             for other in arrays[1:]:

@@ -178,11 +178,24 @@ def _texts(marks, colours):
     for (style, colour), lines in groups.items():
         size, anchor, weight, mono, _ = TEXT_STYLES[style]
         family = _MONO if mono else "system-ui,sans-serif"
-        words = "".join(f"<text x='{x}' y='{y}'>{escape(t)}</text>" for x, y, t in lines if t)
+        words = "".join(_lines([line for line in lines if line[2]]))
         yield (
             f"<g font-family=\"{family}\" font-size='{size}' font-weight='{weight}' text-anchor='{anchor}' "
             f"fill='{colour}'>{words}</g>"
         )
+
+
+def _lines(lines):
+    """Return text elements; those of one height share it in a group, which makes a full picture a third smaller."""
+    rows = {}
+    for x, y, words in lines:
+        rows.setdefault(y, []).append((x, escape(words)))
+    for y, row in rows.items():
+        if len(row) < 4:
+            yield "".join(f"<text x='{x}' y='{y}'>{words}</text>" for x, words in row)
+        else:
+            words = "".join(f"<text x='{x}'>{words}</text>" for x, words in row)
+            yield f"<g transform='translate(0,{y})'>{words}</g>"
 
 
 def cell_lines(mark):

@@ -14,14 +14,15 @@ from labsupport.figures.words import brackets, count, number, shape_text, tuple_
 __all__ = ["LIMIT", "extent", "stride_code", "stride_model", "stride_reason", "stride_words", "trim"]
 
 LIMIT = 200  # elements drawn at most
-TRIMMED = 64  # elements drawn of a view that has more than LIMIT: the first along every axis, and the figure says so
+TRIMMED = 64  # elements drawn of a view that has more: the first along every axis, and the figure says so
+_ENTRIES = 260  # slots and gaps in the memory bar, above which the view is trimmed as well
 _NEIGHBOURS = 2  # unread slots kept around what is read, in a buffer too long to draw
 _SMALL_GAP = 8  # unread slots between two that are read, up to which all are drawn
 
 
-def trim(shape):
-    """Return `shape`, or, above LIMIT elements, `shape` with its longest axes cut until TRIMMED are left."""
-    if prod(shape) <= LIMIT:
+def trim(shape, most=LIMIT):
+    """Return `shape`, or, above `most` elements, `shape` with its longest axes cut until TRIMMED are left."""
+    if prod(shape) <= most:
         return list(shape)
     shape = [min(n, TRIMMED) for n in shape]
     while prod(shape) > TRIMMED:
@@ -133,18 +134,28 @@ def _bytes_read(source, cells):
     return total
 
 
+def _read(source, labels, drawn, state):
+    """Return the cells of the drawn part, the memory entries, and how many cells read each address."""
+    addresses = ((i, _address(i, state["strides"], state["offset"])) for i in product(*map(range, drawn)))
+    cells = [_cell(source, labels, index, at) for index, at in addresses]
+    readers = Counter(c["at"] for c in cells)
+    for cell in cells:
+        cell["readers"] = readers[cell["at"]]
+    return cells, _entries(source, cells, labels, readers), readers
+
+
 def stride_model(source, state):
     """Return everything the picture shows: cells in row-major order, memory entries, counts, contiguity."""
     shape, strides, offset = state["shape"], state["strides"], state["offset"]
     drawn, labels = trim(shape), _labels(source)
-    cells = [_cell(source, labels, i, _address(i, strides, offset)) for i in product(*map(range, drawn))]
-    readers = Counter(c["at"] for c in cells)
-    for cell in cells:
-        cell["readers"] = readers[cell["at"]]
+    cells, entries, readers = _read(source, labels, drawn, state)
+    if len(entries) > _ENTRIES:
+        drawn = trim(shape, TRIMMED)
+        cells, entries, readers = _read(source, labels, drawn, state)
     low, high = extent(shape, strides, offset, source["itemsize"])
     return {
         "shape": list(shape), "strides": list(strides), "offset": offset, "drawn": drawn, "elements": prod(shape),
-        "cells": cells, "entries": _entries(source, cells, labels, readers), "distinct": len(readers),
+        "cells": cells, "entries": entries, "distinct": len(readers),
         "shared": sum(c["readers"] > 1 for c in cells), "out": sum(bool(c["out"]) for c in cells),
         "beyond": sum(c["beyond"] and not c["out"] for c in cells), "mixed": sum(c["mixed"] for c in cells),
         "before": max(0, -low) if cells else 0, "past": max(0, high - source["size"]) if cells else 0,

@@ -69,15 +69,12 @@ class StrideFigure(Figure):
         at = state.get("at")
         at = None if at is None else _whole(at, "at")
         state = {**state, "shape": shape, "strides": strides, "offset": offset, "at": at}
-        if at is None or len(at) != len(shape) or any(not 0 <= i < n for i, n in zip(at, trim(shape))):
-            state["at"] = self._telling(state)
+        model = stride_model(self.source, state)
+        if at is None or len(at) != len(shape) or any(not 0 <= i < n for i, n in zip(at, model["drawn"])):
+            # one that reads outside, else one that takes steps on every axis
+            outside = next((c["index"] for c in model["cells"] if c["out"]), None)
+            state["at"] = outside or telling_index(model["drawn"])
         return state
-
-    def _telling(self, state):
-        """Return the index to show first: one that reads outside, else one that takes steps on every axis."""
-        cells = stride_model(self.source, state)["cells"]
-        outside = next((c["index"] for c in cells if c["out"]), None)
-        return outside or telling_index(trim(state["shape"]))
 
     def _after(self, state, changes):
         if {"shape", "strides", "offset"} & set(changes):

@@ -98,6 +98,35 @@ def in_python(lab, name):
     return json.loads(eval(lab.ask(f"__import__('json').dumps({name}.state)")))
 
 
+def test_the_focus_ring_shows_and_follows(walk, lab):
+    walk.get_by_role("listbox").focus()
+    lab.page.keyboard.press("ArrowDown")
+    ring = walk.evaluate(
+        """(f) => { const own = getComputedStyle(f.querySelector('.ring'));
+        const box = (e) => e.getBoundingClientRect();
+        const [ring, cell] = [box(f.querySelector('.ring')), box(f.querySelector('[aria-selected=true] rect'))];
+        return { width: own.strokeWidth, stroke: own.stroke, round: ring.left < cell.left && ring.right > cell.right
+          && ring.top < cell.top && ring.bottom > cell.bottom }; }"""
+    )
+    assert ring["width"] == "3px"
+    assert ring["stroke"] not in ("none", "")
+    assert ring["round"]
+
+
+def test_two_hundred_updates_cost_the_kernel_little(walk, lab):
+    rss = "__import__('psutil').Process().memory_info().rss"
+    before = int(lab.ask(rss))
+    walk.evaluate(
+        """async (f) => { for (let k = 0; k < 200; k++) {
+          const keys = ['ArrowRight', 'ArrowDown', 'ArrowLeft', 'ArrowUp'];
+          const press = new KeyboardEvent('keydown', { key: keys[k % 4], bubbles: true, cancelable: true });
+          f.querySelector('[role=listbox]').dispatchEvent(press);
+          await new Promise((done) => requestAnimationFrame(done)); } }"""
+    )
+    in_python(lab, "walk")
+    assert int(lab.ask(rss)) - before < 20_000_000
+
+
 def test_every_figure_appears_and_hides_its_picture(figures, lab):
     for k in range(N_FIGURES):
         assert figures.nth(k).locator("svg.drawing .cell").count() > 3

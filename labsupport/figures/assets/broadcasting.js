@@ -1,6 +1,6 @@
 // The broadcast aligner. Up to "the figure" this is broadcast_model.py and broadcast_scene.py in another language.
 
-const LIMIT = 200;
+const CELLS = 480;
 const MOST_DRAWN_AXES = 3;
 
 function resultOf(shapes) {
@@ -41,7 +41,7 @@ function broadcastModel(source, state) {
   return {
     ndim: axes.length, result: known ? axes : null, axes, clashes, rows,
     elements, new: elements * source.result.itemsize,
-    drawn: known && axes.length <= MOST_DRAWN_AXES && elements <= LIMIT,
+    drawn: known && axes.length <= MOST_DRAWN_AXES && elements * (rows.length + 1) <= CELLS,
     made_up: rows.some((r) => r.edited) || !source.real,
   };
 }
@@ -135,7 +135,8 @@ function broadcastWords(source, state, model) {
   const words = totalWords(model);
   if (model.made_up && model.drawn) words.push("The values are made up.");
   if (!model.clashes.length && !model.drawn) {
-    words.push(`Elements are drawn for up to ${MOST_DRAWN_AXES} axes and ${LIMIT} elements.`);
+    const most = floorDiv(CELLS, model.rows.length + 1);
+    words.push(`Elements are drawn for up to ${MOST_DRAWN_AXES} axes and ${most} elements.`);
   }
   const [walk, summary] = [sumWords(source, model, chosenIndex(model, state)), words.join(" ")];
   const alt = `Broadcast aligner. ${summary}` + (model.clashes.length ? "" : ` ${walk}`);
@@ -291,7 +292,7 @@ function drawOperands(marks, source, model, room, y) {
   let [x, top, bottom] = [PAD, y + 24, y + 24];
   model.rows.forEach((r, k) => {
     const title = `${r.name} ${tupleText(r.shape)}`;
-    const drawn = r.shape.length <= MOST_DRAWN_AXES && prod(r.shape) <= LIMIT;
+    const drawn = r.shape.length <= MOST_DRAWN_AXES && prod(r.shape) * model.rows.length <= CELLS;
     const all = drawn ? indices(r.shape) : [];
     const labels = all.map((i) => operandLabel(source, model, k, i));
     const cw = cellWidth(labels, [], 40);
@@ -418,7 +419,7 @@ function render({ model, el }) {
   // the drawing, and the keys in the result
   const view = svgNode("g", { class: "view", role: "listbox", tabindex: "0" });
   const backdrop = svgNode("g", { class: "backdrop", "aria-hidden": "true" });
-  const elementId = unique("element");
+  const [elementId, ring] = [unique("element"), ringNode()];
   const select = (index) => change({ at: index });
   view.addEventListener("keydown", (event) => {
     const chosen = chosenIndex(current, state());
@@ -439,10 +440,11 @@ function render({ model, el }) {
     repaint(backdrop, scene.marks.filter((mark) => !isOption(mark)));
     repaint(view, options, optionNode);
     if (!backdrop.parentNode) drawing.append(backdrop);
+    moveRing(ring, options.find((mark) => mark.chosen));
     if (!options.length) return view.remove();
     view.setAttribute("aria-label", `Elements of the result, shape ${tupleText(current.result)}`);
     view.setAttribute("aria-activedescendant", `${elementId}-${chosen.join("-")}`);
-    if (!view.parentNode) drawing.append(view);
+    if (!view.parentNode) drawing.append(view, ring);
   }
 
   const types = source.operands.map((o) => `${o.name} ${o.dtype}`).join(", ");

@@ -159,6 +159,15 @@ function optionNode(mark) {
   return made;
 }
 
+// the focus ring lies round the chosen element, above its neighbours; null when there is none
+const ringNode = () => svgNode("rect", { class: "ring", "aria-hidden": "true" });
+function moveRing(ring, mark) {
+  ring.setAttribute("visibility", mark ? "inherit" : "hidden");
+  if (!mark) return;
+  const box = { x: mark.x - 3.5, y: mark.y - 3.5, width: mark.w + 8, height: mark.h + 8 };
+  for (const [key, value] of Object.entries(box)) ring.setAttribute(key, value);
+}
+
 // call `act` with the name of the cell that was clicked
 function onCellClick(group, act) {
   group.addEventListener("click", (event) => {

@@ -2,11 +2,12 @@
 
 const LIMIT = 200;
 const TRIMMED = 64;
+const ENTRIES = 260;
 const NEIGHBOURS = 2;
 const SMALL_GAP = 8;
 
-function trim(whole) {
-  if (prod(whole) <= LIMIT) return [...whole];
+function trim(whole, most = LIMIT) {
+  if (prod(whole) <= most) return [...whole];
   const shape = whole.map((n) => Math.min(n, TRIMMED));
   while (prod(shape) > TRIMMED) shape[shape.indexOf(Math.max(...shape))] -= 1;
   return shape;
@@ -110,17 +111,28 @@ function bytesRead(source, cells) {
   return total;
 }
 
-function strideModel(source, state) {
-  const { shape, strides, offset } = state;
-  const [drawn, labels, readers] = [trim(shape), labelsOf(source), new Map()];
+function readAll(source, labels, drawn, { strides, offset }) {
+  const readers = new Map();
   const cells = indices(drawn).map((index) => cellOf(source, labels, index, offset + dot(index, strides)));
   for (const c of cells) readers.set(c.at, (readers.get(c.at) || 0) + 1);
   for (const c of cells) c.readers = readers.get(c.at);
+  return [cells, entriesOf(source, cells, labels, readers), readers];
+}
+
+function strideModel(source, state) {
+  const { shape, strides, offset } = state;
+  const labels = labelsOf(source);
+  let drawn = trim(shape);
+  let [cells, entries, readers] = readAll(source, labels, drawn, state);
+  if (entries.length > ENTRIES) {
+    drawn = trim(shape, TRIMMED);
+    [cells, entries, readers] = readAll(source, labels, drawn, state);
+  }
   const [low, high] = extent(shape, strides, offset, source.itemsize);
   const total = (holds) => cells.filter(holds).length;
   return {
     shape: [...shape], strides: [...strides], offset, drawn, elements: prod(shape),
-    cells, entries: entriesOf(source, cells, labels, readers), distinct: readers.size,
+    cells, entries, distinct: readers.size,
     shared: total((c) => c.readers > 1), out: total((c) => c.out),
     beyond: total((c) => c.beyond && !c.out), mixed: total((c) => c.mixed),
     before: cells.length ? Math.max(0, -low) : 0, past: cells.length ? Math.max(0, high - source.size) : 0,
@@ -448,7 +460,7 @@ function render({ model, el }) {
   const askedNow = () => JSON.stringify([current.shape, current.strides, current.offset, state().at]);
   const change = (patch) => {
     const next = { ...state(), ...patch };
-    const drawn = trim(next.shape);
+    const { drawn } = strideModel(source, next);
     const at = next.shape.map((_, k) => Math.max(0, Math.min((next.at || [])[k] ?? 0, drawn[k] - 1)));
     model.set("state", { ...next, at });
     model.save_changes();
@@ -522,7 +534,7 @@ function render({ model, el }) {
   // the drawing, and the keys in its grid
   const view = svgNode("g", { class: "view", role: "listbox", tabindex: "0" });
   const backdrop = svgNode("g", { class: "backdrop", "aria-hidden": "true" });
-  const elementId = unique("element");
+  const [elementId, ring] = [unique("element"), ringNode()];
   view.addEventListener("keydown", (event) => {
     const chosen = selected(current, state());
     const index = chosen && !event.ctrlKey && !event.metaKey && walkKey(event.key, current.drawn, chosen.index);
@@ -546,7 +558,8 @@ function render({ model, el }) {
     view.setAttribute("aria-label", `Elements of the view, shape ${tupleText(current.drawn)}`);
     if (chosen) view.setAttribute("aria-activedescendant", `${elementId}-${chosen.index.join("-")}`);
     else view.removeAttribute("aria-activedescendant");
-    if (!view.parentNode) drawing.append(backdrop, view);
+    moveRing(ring, scene.marks.find((mark) => chosen && mark.name === `v${chosen.index.join(",")}`));
+    if (!view.parentNode) drawing.append(backdrop, view, ring);
   }
 
   buildAxes(state().shape.length);
