@@ -144,6 +144,8 @@ def _plain_words(difference, answer, outcome, reveal):
 
 
 def _crash(raised):
+    if raised.type == "ProcessEnded":  # said by a runner, not by Python
+        return f"The process that ran it ended: {raised.message}."
     at = f"Your line `{raised.line}` raised" if raised.line else "It raised"
     return f"{at} {raised.type}: {raised.message}" if raised.message else f"{at} {raised.type}."
 

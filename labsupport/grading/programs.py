@@ -42,7 +42,7 @@ def observe_program(exercise, program, inputs, children, child_name):
         child = children.get(child_name)
         problem = _load(child, program)
     except _ENDINGS as ending:
-        problem = children.ended(child_name, ending)
+        problem = children.ended(child_name, ending, LOAD_S)
     if problem:
         return (problem,) * len(inputs)
     words = outside.vocabulary(exercise, program)
@@ -52,7 +52,7 @@ def observe_program(exercise, program, inputs, children, child_name):
         try:
             seen.append(outside.observe(child, exercise, names, one, words))
         except _ENDINGS as ending:
-            return _and_the_rest(seen, children.ended(child_name, ending), inputs)
+            return _and_the_rest(seen, children.ended(child_name, ending, exercise.limits.call_s), inputs)
         size += _bytes_of(seen[-1].value)
         if size > RESULT_BYTES:
             del seen[-1]
@@ -130,11 +130,17 @@ class Children:
         """Return whether the child of this name has run, or the last one had run, more than one program."""
         return self._asked.get(name, 0) > 1
 
-    def ended(self, name, ending):
-        """Close a child that is of no more use and return what its end means for the program it was on."""
+    def ended(self, name, ending, seconds):
+        """Close a child that is of no more use and return what its end means for the program it was on.
+
+        Args:
+            ending: the exception that told of it.
+            seconds: the time its program had.
+        """
         self.close(name)
         if isinstance(ending, OverLimit):
-            return Observation(over=_OVER[ending.which].format(ending.limit))
+            limit = min(seconds, ending.limit) if ending.which == "time" else ending.limit
+            return Observation(over=_OVER.get(ending.which, "over its limit").format(limit))
         if isinstance(ending, WireError):
             message = "it wrote to the grader's connection and was ended"
         else:

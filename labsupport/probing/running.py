@@ -83,8 +83,11 @@ _BUILT_IN = {name: kind for name, kind in vars(builtins).items() if isinstance(k
 
 
 def _name_of(kind):
-    """Return an exception class's name; with its module where it only borrows the name of a built-in one."""
-    if _BUILT_IN.get(kind.__name__, kind) is kind:
+    """Return an exception class's name; with its module where it only borrows the name of a built-in one.
+
+    NumPy shows some of its own under the name of the built-in class they derive from: whoever catches that gets them.
+    """
+    if issubclass(kind, _BUILT_IN.get(kind.__name__, kind)):
         return kind.__name__
     module = kind.__module__ if type(kind.__module__) is str else ""
     return f"{module}.{kind.__name__}"
