@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 from labsupport.grading.tiers import ABSENT, NO_GROUP
@@ -161,9 +162,14 @@ def _only_environment(env):
 
 def _limit(plan):
     told = limits.apply(limits.Rlimits(**plan["limits"]))
-    if plan["processes_counted"]:
-        told.pop("processes", None)  # by the control group or, in tier B, by the nanny
     return "; ".join(f"{name}: {what}" for name, what in told.items() if what != "ok") or "ok"
+
+
+def _limits_bind(plan):
+    wanted = limits.Rlimits(**plan["limits"])
+    if plan["processes_counted"]:  # by the control group or, in tier B, by the nanny
+        wanted = replace(wanted, processes=None)
+    return limits.bind(wanted)
 
 
 def _landlock(plan):
@@ -186,6 +192,7 @@ def _tried(told, plan, uid, keep_fds):
         "streams": lambda: all(os.fstat(fd).st_rdev == os.makedev(1, 3) for fd in range(3)),
         "descriptors": lambda: _open_fds() == {0, 1, 2, *keep_fds},
         "environment": lambda: dict(os.environ) == plan["env"],
+        "limits": lambda: _limits_bind(plan),
         "capabilities": lambda: set(kernel.own_status("CapInh", "CapPrm", "CapEff")) == {"0" * 16},
         "no new privileges": lambda: kernel.own_status("NoNewPrivs") == ("1",),
         "landlock": lambda: _is_refused(lambda: os.close(os.open(plan["sealed"], os.O_RDONLY))),

@@ -4,15 +4,15 @@ These limits count per process. What several processes use together needs a cont
 """
 
 import _thread
+import mmap
 import resource
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["DOES_NOT_BIND", "Rlimits", "address_space_bytes", "apply"]
+__all__ = ["Rlimits", "address_space_bytes", "apply", "bind"]
 
 # After the soft limit a process is told, after the hard one it is ended: what ignores the first gets this much more.
 _CPU_GRACE_S = 2
-DOES_NOT_BIND = "does not bind: the kernel does not count root's processes"
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Rlimits:
         cpu_s: CPU seconds, all threads together.
         file_bytes: size of one file, memfd included.
         files: open descriptors.
-        processes: processes and threads of its uid. Does not bind root: see `apply`.
+        processes: processes and threads of its uid. Does not bind root: see `bind`.
     """
 
     memory_bytes: int | None = None
@@ -36,7 +36,7 @@ class Rlimits:
 
 
 def apply(limits):
-    """Put this process under limits and return {name: "ok" or why it does not bind}."""
+    """Put this process under limits and return {name: "ok" or why it was refused}."""
     told = {}
     wanted = {
         "address space": (resource.RLIMIT_AS, _plus(address_space_bytes(), limits.memory_bytes)),
@@ -50,9 +50,39 @@ def apply(limits):
     for name, (which, value) in wanted.items():
         if value is not None:
             told[name] = _set(which, value)
-    if told.get("processes") == "ok" and not _processes_are_counted():
-        told["processes"] = DOES_NOT_BIND
     return told
+
+
+def bind(limits):
+    """Return whether limits that were applied hold: more memory and threads cannot be had, the others are set.
+
+    A limit of processes does not bind who is root or has kept its capabilities.
+    """
+    asked = {
+        resource.RLIMIT_CPU: limits.cpu_s,
+        resource.RLIMIT_FSIZE: limits.file_bytes,
+        resource.RLIMIT_NOFILE: limits.files,
+        resource.RLIMIT_NPROC: limits.processes,
+    }
+    for which, value in asked.items():
+        soft, _ = resource.getrlimit(which)
+        if value is not None and not 0 <= soft <= value:  # no limit at all is -1
+            return False
+    if limits.processes is not None and not _processes_are_counted():
+        return False
+    return limits.memory_bytes is None or _memory_is_refused()
+
+
+def _memory_is_refused():
+    """Return whether as much as the whole limit cannot be mapped on top of what is there."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if soft == resource.RLIM_INFINITY:
+        return False
+    try:
+        mmap.mmap(-1, soft).close()
+    except (OSError, MemoryError):
+        return True
+    return False
 
 
 def _plus(base, more):
@@ -80,7 +110,7 @@ def address_space_bytes():
 
 
 def _processes_are_counted():
-    """Return whether the limit of processes binds this uid: with a limit of none, no thread may start.
+    """Return whether the limit of processes binds this process: with a limit of none, no thread may start.
 
     For root it does not, and whether a uid of a user namespace is root outside cannot be read there; so it is tried.
     """

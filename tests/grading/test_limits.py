@@ -21,17 +21,19 @@ def python(code, **options):
 
 
 def test_limits_bind_and_are_told():
-    told, refused = python("""
+    before, told, bound, refused = python("""
 import json
-from labsupport.processes.limits import Rlimits, apply
-told = apply(Rlimits(memory_bytes=100 << 20, cpu_s=5, file_bytes=1 << 20, files=64))
+from labsupport.processes.limits import Rlimits, apply, bind
+limits = Rlimits(memory_bytes=100 << 20, cpu_s=5, file_bytes=1 << 20, files=64)
+before, told = bind(limits), apply(limits)
 try:
     bytearray(200 << 20)
     refused = False
 except MemoryError:
     refused = True
-print(json.dumps([told, refused]))
+print(json.dumps([before, told, bind(limits), refused]))
 """)
+    assert (before, bound) == (False, True)
     assert set(told.values()) == {"ok"}
     assert {"address space", "cpu", "file size", "open files", "core"} <= set(told)
     assert refused
@@ -51,12 +53,12 @@ print(json.dumps([base, resource.getrlimit(resource.RLIMIT_AS)[0]]))
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="about root; others are limited")
 def test_a_limit_of_processes_that_does_not_bind_root_is_told():
-    told = python("""
+    told, binds, without = python("""
 import json
-from labsupport.processes.limits import Rlimits, apply
-print(json.dumps(apply(Rlimits(processes=8))))
+from labsupport.processes.limits import Rlimits, apply, bind
+print(json.dumps([apply(Rlimits(processes=8)), bind(Rlimits(processes=8)), bind(Rlimits())]))
 """)
-    assert told["processes"].startswith("does not bind")
+    assert (told["processes"], binds, without) == ("ok", False, True)
 
 
 def test_stacks_and_arenas_of_threads_count_so_there_are_two_arenas():
