@@ -1,5 +1,8 @@
 """Where the broadcast aligner's marks go; `assets/broadcasting.js` lays them out the same, number for number."""
 
+from itertools import product
+from math import prod
+
 from labsupport.figures.broadcast_model import (
     CELLS,
     MOST_DRAWN_AXES,
@@ -10,7 +13,6 @@ from labsupport.figures.broadcast_model import (
     result_label,
 )
 from labsupport.figures.picture import PAD, cell, cell_width, grid, paragraph, path, text
-from labsupport.figures.stride_model import prod, product
 from labsupport.figures.words import byte_text, tuple_text
 
 __all__ = ["broadcast_scene"]

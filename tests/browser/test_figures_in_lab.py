@@ -76,7 +76,7 @@ def state(figure):
 
 
 def said(figure):
-    return figure.get_by_role("status").inner_text()
+    return figure.locator("[role=status]").text_content()
 
 
 def in_python(lab, name):
@@ -333,7 +333,7 @@ _CLIPPED = """(figure) => {
   const shown = (e) => e.getClientRects().length > 0;
   const clipped = [...figure.querySelectorAll('button, input, text, .cell rect, p, pre')].filter(shown).filter((e) => {
     const box = e.getBoundingClientRect();
-    return box.left < frame.left - 1 || box.right > frame.right + 1 || box.bottom > frame.bottom + 1;
+    return box.left < frame.left + 8 || box.right > frame.right - 4 || box.bottom > frame.bottom - 4;
   }).map((e) => e.outerHTML.slice(0, 120));
   const scale = (svg) => svg.getBoundingClientRect().width / Number(svg.getAttribute('width'));
   const words = [...figure.querySelectorAll('text, p, span, label, button, input, pre')].filter(shown);
