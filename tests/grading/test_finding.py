@@ -2,8 +2,10 @@
 
 import accidents
 import pytest
-from accidents import ACCIDENTS, LESSONS, cell_of, index_of, shipped, solved
+import rearranged
+from accidents import LESSONS, cell_of, index_of, shipped, solved
 from handed_in import CHECK, FUNCTION, MARK, NAME, REFERENCE, SEVERAL, STUB, WRONG, holds, literals, submission, taken
+from rearranged import ACCIDENTS
 
 from labsupport import catalog
 
@@ -53,16 +55,16 @@ def test_most_accidents_need_no_comment_and_some_do(tmp_path):
         accidents.strip_metadata,
         accidents.new_ids,
         accidents.markers_deleted,
-        accidents.moved_to_the_end,
+        rearranged.moved_to_the_end,
         accidents.colab,
     )
     assert [said(accident) for accident in quiet] == [""] * len(quiet)
-    assert "is a markdown cell; its text was taken" in said(accidents.made_markdown)
-    assert "is a raw cell; its text was taken" in said(accidents.made_raw)
-    assert "were joined" in said(accidents.split_in_the_middle)
-    assert "holds several exercises" in said(accidents.merged_two_by_two)
-    assert "Calls of the lesson" in said(accidents.merged_with_their_checks)
-    assert "Text around the answer" in said(accidents.merged_with_the_text_above)
+    assert "is a markdown cell; its text was taken" in said(rearranged.made_markdown)
+    assert "is a raw cell; its text was taken" in said(rearranged.made_raw)
+    assert "were joined" in said(rearranged.split_in_the_middle)
+    assert "holds several exercises" in said(rearranged.merged_two_by_two)
+    assert "Calls of the lesson" in said(rearranged.merged_with_their_checks)
+    assert "Text around the answer" in said(rearranged.merged_with_the_text_above)
     assert "for IPython only" in said(accidents.timed)
     assert "as well and was not taken" in said(accidents.tried_out_below)
 
@@ -70,10 +72,10 @@ def test_most_accidents_need_no_comment_and_some_do(tmp_path):
 def test_all_accidents_at_once(tmp_path):
     notebook = solved("broadcasting")
     for accident in (
-        accidents.answers_copied,
+        rearranged.answers_copied,
         accidents.markers_and_ids_gone,
         accidents.strip_metadata,
-        accidents.moved_to_the_end,
+        rearranged.moved_to_the_end,
     ):
         accident(notebook)
     found = submission(tmp_path, notebook)

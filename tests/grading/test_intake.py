@@ -10,8 +10,9 @@ from pathlib import Path
 import accidents
 import nbformat
 import pytest
-from accidents import ACCIDENTS, LESSONS, cell_of, code, shipped, solved
+from accidents import LESSONS, cell_of, code, shipped, solved
 from handed_in import CHECK, FUNCTION, LESSON, MARK, REFERENCE, holds, save, submission, taken
+from rearranged import ACCIDENTS
 
 from labsupport import catalog
 from labsupport.errors import UsageError
