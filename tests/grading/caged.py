@@ -24,8 +24,10 @@ def opened(tier, **options):
         if os.environ.get("CI") and tier != "A":
             raise
         pytest.skip(f"tier {tier} cannot be had here: {error.why}")
-    with runner:
+    try:
         yield runner
+    finally:
+        runner.close()
 
 
 def load(child, source, *names, **question):
