@@ -212,7 +212,7 @@ def _before_running(exercise, submission, taken, left):
     if left <= 0:
         why = f"The answers before this one used up the {_SUBMISSION_S:g} s a submission has."
         return Verdict(exercise=exercise.id, outcome=Outcome.OVER_LIMIT, why=why, next="Look at what is slow above.")
-    if _is_stub(exercise, taken.source):
+    if taken.untouched or _is_stub(exercise, taken.source):
         return judge(exercise, Observed(answer=None, reference=(), untouched=True))
     return None
 
@@ -315,8 +315,8 @@ def _row(verdict, exercise, submission, taken, observed=""):
         learner=submission.learner,
         lesson=submission.lesson,
         exercise=exercise.id,
-        taken=taken.how if taken else "no cell found",
-        notes=tuple(submission.notes),
+        taken=taken.told if taken else "no cell found",
+        notes=(*submission.notes, *(taken.notes if taken else ())),
         submission=submission.sha256,
         answer=hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest() if source else "",
         observed=observed,
