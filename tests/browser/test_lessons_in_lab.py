@@ -81,8 +81,14 @@ def test_pages_made_of_lessons_are_complete_offline(lab, chromium, done):
     assert errors.seen == []
 
 
+@pytest.fixture(scope="module")
+def expecting_lost_widgets(lab):
+    """The lessons saved above are opened with a fresh kernel: Lab says that their live figures are gone."""
+    lab.errors.expected.append("widget model not found")
+
+
 @pytest.mark.parametrize("sidebar", [True, False], ids=["with the sidebar", "without it"])
-def test_home_opens_each_lesson(lab, sidebar):
+def test_home_opens_each_lesson(lab, expecting_lost_widgets, sidebar):
     lab.open("home.ipynb", fresh_kernel=False)
     shown = lab.page.locator("#jp-left-stack").is_visible()
     if shown != sidebar:
@@ -101,7 +107,7 @@ def test_home_opens_each_lesson(lab, sidebar):
         lab.page.wait_for_function("() => window.jupyterapp.shell.currentWidget.context.path === 'home.ipynb'")
 
 
-def test_home_says_the_progress_in_words(lab):
+def test_home_says_the_progress_in_words(lab, expecting_lost_widgets):
     lab.open("home.ipynb")
     lab.run_all()
     words = lab.page.locator(f"{PANEL} .jp-OutputArea-output").first.inner_text()
