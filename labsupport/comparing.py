@@ -6,7 +6,7 @@ import numpy as np
 
 from labsupport.probing.plain import Opaque
 
-__all__ = ["Difference", "compare", "describe", "differs", "show_value"]
+__all__ = ["Difference", "compare", "describe", "describe_prediction", "differs", "show_value"]
 
 # Relative tolerance per floating dtype; the absolute one is the same share of the largest expected value.
 _RTOL = {"float16": 1e-3, "float32": 1.3e-6, "float64": 1e-9, "complex64": 1.3e-6, "complex128": 1e-9}
@@ -44,8 +44,7 @@ def compare(got, expected):
     if got.over or expected.over:
         return None if got.over and expected.over else Difference(kind="over", got=got.over, expected=expected.over)
     if got.raised or expected.raised:
-        types = [side.raised.type if side.raised else None for side in (got, expected)]
-        if types[0] == types[1]:
+        if got.raised and expected.raised and got.raised.is_a(expected.raised.type):
             return None
         return Difference(kind="raised", got=got.raised or got.value, expected=expected.raised or expected.value)
     if found := _compare_values(got.value, expected.value, ""):
@@ -73,9 +72,14 @@ def _compare_values(got, expected, where):
     if isinstance(expected, dict):
         if set(got) != set(expected):
             return Difference(kind="keys", where=where, got=got, expected=expected)
-        pairs = ((got[k], expected[k], f"{where}[{k!r}]") for k in expected)
+        pairs = ((got[k], expected[k], f"{where}{_key(k)}") for k in expected)
         return next((found for pair in pairs if (found := _compare_values(*pair))), None)
     return None if got == expected else Difference(kind="value", where=where, got=got, expected=expected)
+
+
+def _key(key):
+    """Return a key as it is indexed; one that is a phrase (a step of a driven object) says where by itself."""
+    return f"{key}, " if isinstance(key, str) and key.startswith("step ") else f"[{key!r}]"
 
 
 def _is_number(value):
@@ -146,8 +150,33 @@ def describe(difference, *, reveal):
     return _SENTENCES[difference.kind](difference, reveal)
 
 
+def describe_prediction(difference, *, reveal):
+    """Return one sentence about a wrong prediction: what was written, and what kind of value is asked for."""
+    got, expected = difference.got, difference.expected
+    if difference.kind == "type":
+        return f"You wrote {_kind_in_words(got)}{_at(difference)}; asked for is {_kind_in_words(expected)}."
+    if difference.kind == "length":
+        return f"You wrote {len(got)} values{_at(difference)}; asked for are {len(expected)}."
+    wanted = f", but it is {show_value(expected)}" if reveal else ", which is not what happens"
+    return f"You wrote {show_value(got)}{_at(difference)}{wanted}."
+
+
+_KINDS_IN_WORDS = {
+    bool: "True or False",
+    int: "one whole number",
+    float: "one number",
+    str: "a word in quotes",
+    tuple: "several values in brackets",
+    type(None): "None",
+}
+
+
+def _kind_in_words(value):
+    return _KINDS_IN_WORDS.get(type(value), f"a value of type {_type_name(value)}")
+
+
 def _at(difference):
-    return f" at {difference.where}" if difference.where else ""
+    return f" at {difference.where.rstrip(', ')}" if difference.where else ""
 
 
 def _say_value(d, reveal):
@@ -156,7 +185,7 @@ def _say_value(d, reveal):
     if d.count and d.count[1] > 1:
         share = f"{d.count[0]:,} of {d.count[1]:,} elements differ"
         largest = f", largest error {d.largest:.3g}" if d.largest is not None else ""
-        return f"First difference at {d.where}: {got}{wanted} ({share}{largest})."
+        return f"First difference{_at(d)}: {got}{wanted} ({share}{largest})."
     return f"Got {got}{_at(d)}{wanted}."
 
 

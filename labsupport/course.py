@@ -135,12 +135,17 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class Raised:
-    """An exception as plain text, with the answer's own line first."""
+    """An exception as plain text: its class, the names of the classes it derives from, the answer's own line."""
 
     type: str
     message: str
     line: str = ""
     lineno: int = 0
+    bases: tuple[str, ...] = ()
+
+    def is_a(self, name):
+        """Return whether `except NAME` would catch it."""
+        return name == self.type or name in self.bases
 
 
 @dataclass(frozen=True, kw_only=True)

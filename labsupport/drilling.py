@@ -12,6 +12,9 @@ from labsupport.showing import Message, show_verdict
 __all__ = ["Question"]
 
 
+_SECRET_TRIES = 2
+
+
 class Question:
     """One question of a drill.
 
@@ -25,17 +28,22 @@ class Question:
         self.exercise, self.seed, self.number = exercise, seed, number
         self._inputs = exercise.drill.make(np.random.default_rng([seed, number]))
         self.text = exercise.drill.ask(*self._inputs)
+        self._tries = 0
 
     def next(self):
         """Return the question after this one."""
         return Question(self.exercise, self.seed, self.number + 1)
 
     def judge(self, answer):
-        """Return the verdict on an answer, with the misconception it shows if one is known."""
+        """Return the verdict on an answer, with the misconception it shows if one is known.
+
+        The right answer is told from the third wrong one on.
+        """
+        self._tries += 1
         name = self.exercise.names[0]
         case = Case(f"question {self.number}", lambda rng: self._inputs)
         one = dataclasses.replace(self.exercise, names=(name,), cases=(case,))
-        return verdict_on(one, Subject((name,), {name: answer}))
+        return verdict_on(one, Subject((name,), {name: answer}), reveal=self._tries > _SECRET_TRIES)
 
     def asked(self):
         """Return the question as a `Message`."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from labsupport.comparing import compare, describe, differs, show_value
+from labsupport.comparing import compare, describe, describe_prediction, differs, show_value
 from labsupport.course import Observation, Outcome, Verdict
 
 __all__ = ["Observed", "judge"]
@@ -59,6 +59,10 @@ def _not_implemented(exercise, answer):
 
 def _not_yet(exercise, observed, of):
     why = f"`{exercise.names[0]}` is still the stub the lesson ships."
+    if not observed.untouched:
+        why = f"`{exercise.names[0]}` still raises NotImplementedError."
+    elif exercise.kind == "debug":
+        why = f"`{exercise.names[0]}` is unchanged."
     if exercise.kind == "prediction":
         open_names = exercise.names
         if observed.answer:
@@ -82,7 +86,7 @@ def _listed(names):
 def _reference_fault(exercise, reference):
     for case, seen in zip(exercise.cases, reference, strict=True):
         raised = seen.raised.type if seen.raised else None
-        if seen.over or raised != case.raises:
+        if seen.over or (raised != case.raises and not (seen.raised and case.raises and seen.raised.is_a(case.raises))):
             told = seen.over or (f"{raised}: {seen.raised.message}" if raised else f"no {case.raises}")
             return f"The course's own solution failed on case '{case.label}' ({told})."
         if beyond := [name for name, fact in seen.facts.items() if str(fact).startswith("over ")]:
@@ -100,9 +104,13 @@ def _failed(exercise, observed, failed, of, reveal):
         outcome = Outcome.OVER_LIMIT
     elif answer.raised and not exercise.cases[first].raises:
         outcome = Outcome.CRASHED
-    why, step = (known.says, known.next) if known else _plain_words(difference, answer, outcome, reveal)
+    why, step = (
+        (known.says, known.next)
+        if known
+        else _plain_words(difference, answer, outcome, reveal, exercise.kind == "prediction")
+    )
     # A fact that failed (a copy, a loop, a budget) is what the misconception's own text is about: once is enough.
-    about_value = difference.kind not in answer.facts
+    about_value = difference.kind not in answer.facts and exercise.kind != "prediction"
     seen = describe(difference, reveal=reveal) if known and outcome is Outcome.WRONG and about_value else ""
     if outcome is Outcome.CRASHED and known:
         seen = _crash(answer.raised)
@@ -123,24 +131,35 @@ def _failed(exercise, observed, failed, of, reveal):
 def _misconception(exercise, observed, failed):
     """Return the misconception this answer behaves like, or None.
 
-    It matches when on every case the answer equals the specimen or the reference, and equals the specimen on
-    the first case that failed. The cases of a prediction are separate questions: only the first failed one counts.
+    It may match when on every case the answer equals the specimen or the reference, and equals the specimen on the
+    first case that failed. Of those that may, the one is told that shares most of its own failing cases, and none that
+    shares fewer than half: an answer that goes wrong once is not told about a mistake that would show everywhere.
+    The cases of a prediction are separate questions: only the first failed one counts.
     """
+    told, best = None, 0.5
     for misconception in exercise.misconceptions:
         specimen = observed.specimens.get(misconception.id)
         if specimen is None or differs(observed.answer[failed[0]], specimen[failed[0]]):
             continue
-        if exercise.kind == "prediction" or not any(differs(observed.answer[i], specimen[i]) for i in failed):
+        if exercise.kind == "prediction":
             return misconception
-    return None
+        if any(differs(observed.answer[i], specimen[i]) for i in failed):
+            continue
+        wrong = [i for i, seen in enumerate(specimen) if differs(seen, observed.reference[i])]
+        share = len(failed) / max(1, len(wrong))
+        if share > best or (share == best and told is None):
+            told, best = misconception, share
+    return told
 
 
-def _plain_words(difference, answer, outcome, reveal):
+def _plain_words(difference, answer, outcome, reveal, predicted):
     if outcome is Outcome.OVER_LIMIT:
         return f"On this case the answer was {answer.over}.", "Look for a loop whose end is never reached."
     if outcome is Outcome.CRASHED:
         return _crash(answer.raised), "Call it yourself on a small input of this kind and follow that line."
-    return describe(difference, reveal=reveal), _WHERE_TO_LOOK.get(difference.kind, _WHERE_TO_LOOK["value"])
+    if predicted:
+        return describe_prediction(difference, reveal=reveal), _PREDICT_AGAIN
+    return describe(difference, reveal=reveal), _where_to_look(difference)
 
 
 def _crash(raised):
@@ -148,6 +167,18 @@ def _crash(raised):
         return f"The process that ran it ended: {raised.message}."
     at = f"Your line `{raised.line}` raised" if raised.line else "It raised"
     return f"{at} {raised.type}: {raised.message}" if raised.message else f"{at} {raised.type}."
+
+
+_PREDICT_AGAIN = "Go through the code line by line and say what each line gives, then predict again."
+
+
+def _where_to_look(difference):
+    """Return the one thing to look at next, for a difference no misconception explains."""
+    if difference.kind == "shape" and difference.got.ndim == difference.expected.ndim:
+        return "The number of axes is right: which axis has the wrong size, and which line sets it?"
+    if difference.kind == "inputs changed" and not difference.got:
+        return "The task asks for a change in place: `x[...] = ...` writes into x, `x = ...` only renames."
+    return _WHERE_TO_LOOK.get(difference.kind, _WHERE_TO_LOOK["value"])
 
 
 _WHERE_TO_LOOK = {
@@ -158,7 +189,7 @@ _WHERE_TO_LOOK = {
     "dtype": "Print the dtype after each step; find where it widens or narrows.",
     "length": "Count what goes in and what comes out on this case.",
     "keys": "Compare the keys with those the task names.",
-    "inputs changed": "Look for an operation that writes in place, or for one that no longer does.",
+    "inputs changed": "Look for the line that writes into an input: `x += 1` and `out=x` do, `x = x + 1` does not.",
     "layout": "Ask `np.shares_memory(result, x)` after each step.",
     "writeable": "Look at `result.flags.writeable`.",
     "allocation": "Find the largest temporary array: its shape times its item size.",

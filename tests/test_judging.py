@@ -62,6 +62,37 @@ def test_an_answer_that_is_right_on_some_cases_still_matches():
     assert verdict(2, 2).case == "two"
 
 
+def test_an_answer_that_goes_wrong_once_is_not_told_about_a_mistake_that_shows_everywhere():
+    everywhere = Misconception("everywhere", None, "Always.", "Look.")
+    corner = Misconception("corner", None, "Only there.", "Look.")
+    cases = tuple(Case(str(i), None) for i in range(5))
+    right, specimens = values(1, 2, 3, 4, 5), {"everywhere": values(0, 0, 0, 0, 0), "corner": values(1, 2, 3, 4, 0)}
+    ex = exercise(cases=cases, misconceptions=(everywhere,))
+    assert verdict(1, 2, 3, 4, 0, ex=ex, reference=right, specimens=specimens).misconception is None
+    assert verdict(1, 2, 0, 0, 0, ex=ex, reference=right, specimens=specimens).misconception == "everywhere"
+    ex = exercise(cases=cases, misconceptions=(everywhere, corner))
+    assert verdict(1, 2, 3, 4, 0, ex=ex, reference=right, specimens=specimens).misconception == "corner"
+    assert verdict(0, 0, 0, 0, 0, ex=ex, reference=right, specimens=specimens).misconception == "everywhere"
+
+
+def test_a_subclass_of_the_exception_asked_for_is_right():
+    ex = exercise(cases=(Case("one", None), Case("two", None, raises="ValueError")))
+    mine = Observation(raised=Raised(type="ShapeError", message="no", bases=("ValueError", "Exception")))
+    right = (Observation(value=2), boom("ValueError"))
+    assert verdict(2, mine, ex=ex, reference=right, specimens={}).passed
+
+
+def test_a_wrong_prediction_is_told_about_the_prediction():
+    ex = exercise(kind="prediction", names=("a", "b"))
+    told = verdict(5, 4, ex=ex, specimens={})
+    assert told.why == "You wrote 5, which is not what happens."
+    assert "predict again" in told.next
+    assert (
+        verdict((1, 2), 4, ex=ex, specimens={}).why
+        == "You wrote several values in brackets; asked for is one whole number."
+    )
+
+
 def test_an_answer_wrong_in_two_ways_matches_nothing():
     assert verdict(1, 99).misconception is None
     assert verdict(99, 2).misconception is None
@@ -107,6 +138,9 @@ def test_a_reference_over_its_own_budget_is_our_fault():
 def test_not_implemented_is_not_yet_wherever_it_is_raised():
     assert verdict(2, boom("NotImplementedError")).outcome is Outcome.NOT_YET
     assert verdict(2, 4, untouched=True).outcome is Outcome.NOT_YET
+    assert "still the stub" in verdict(2, 4, untouched=True).why
+    assert "still raises NotImplementedError" in verdict(2, boom("NotImplementedError")).why
+    assert "is unchanged" in verdict(2, 4, ex=exercise(kind="debug"), untouched=True).why
 
 
 def test_an_exception_that_is_asked_for():

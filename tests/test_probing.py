@@ -267,6 +267,50 @@ def test_vocabulary():
     assert words_used("from numpy import repeat as r", ("repeat",)) == ("repeat",)
 
 
+def test_a_forbidden_function_is_known_under_any_name():
+    from numpy.lib.stride_tricks import sliding_window_view as windows
+
+    subject = Subject(("f",), {"f": lambda x: windows(x, 2), "windows": windows}, "f = lambda x: windows(x, 2)")
+    seen = observe(Probe("call", {"forbid": ("sliding_window_view",)}), subject, (np.arange(4),), Limits())
+    assert seen.facts["vocabulary"] == ("sliding_window_view",)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda x: setattr(x.flags, "writeable", False),
+        lambda x: setattr(x, "shape", (3, 2)),
+        lambda x: np.ndarray.resize(x, (6,), refcheck=False),
+    ],
+)
+def test_an_array_that_comes_back_frozen_or_reshaped_has_changed(spoil):
+    def f(x):
+        spoil(x)
+        return 1
+
+    assert call(f, np.arange(6).reshape(2, 3)).facts["inputs changed"] == (0,)
+
+
+def test_predictions_forgive_how_a_value_is_written():
+    assert plain_literal(29.0) == 29
+    assert type(plain_literal(29.0)) is int
+    assert plain_literal(" View") == "view"
+    assert plain_literal(0.5) == 0.5
+
+
+def test_an_exception_knows_what_would_catch_it():
+    class Shape(ValueError):
+        pass
+
+    def f():
+        raise Shape("no")
+
+    raised = call(f).raised
+    assert raised.type.endswith("Shape")
+    assert raised.is_a("ValueError")
+    assert not raised.is_a("TypeError")
+
+
 def test_garbage_collection_is_left_as_it_was():
     gc.disable()
     try:
@@ -295,7 +339,7 @@ class Copier(Keeper):
 
 def test_driving_returns_what_each_step_gave():
     seen = drive(Keeper, ("C", (2,)), ("add", (np.arange(4),)), (".n", ()))
-    assert seen.value == (1, 2)
+    assert seen.value == {"step 1: add()": 1, "step 2: .n": 2}
 
 
 def test_what_an_object_keeps_alive_is_counted():

@@ -150,7 +150,15 @@ def _raised(fields):
         message=_text(fields, "message"),
         line=_text(fields, "line"),
         lineno=lineno if type(lineno) is int and 0 <= lineno < 1 << 31 else 0,
+        bases=_names(fields.get("bases")),
     )
+
+
+def _names(value):
+    """Return at most a few names; a class does not derive from many exceptions."""
+    if not isinstance(value, (tuple, list)) or len(value) > _MOST_ITEMS:
+        return ()
+    return tuple(name[:_LONGEST] for name in value if type(name) is str)
 
 
 def _text(fields, name):

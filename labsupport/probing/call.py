@@ -26,17 +26,15 @@ def run(subject, inputs, options, limits):
     """
     function = subject.namespace[subject.names[0]]
     args = fresh(inputs)
-    before = plain(args)
+    before, headers = plain(args), _headers(args)
     result, raised, over, printed = attempt(function, args, limits.call_s)
     notes = {"printed": printed} if printed else {}
     if raised or over:
         return Observation(raised=raised, over=over, notes=notes)
     value = plain(result)
-    facts = {
-        "inputs changed": tuple(
-            i for i, (a, b) in enumerate(zip(plain(args), before, strict=True)) if not identical(a, b)
-        )
-    }
+    now = zip(plain(args), before, _headers(args), headers, strict=True)
+    changed = tuple(i for i, (a, b, x, y) in enumerate(now) if not identical(a, b) or x != y)
+    facts = {"inputs changed": changed}
     if "view_of" in options and not isinstance(value, Opaque):
         facts["layout"] = _layout(result, args[options["view_of"]])
     if options.get("writeable"):
@@ -44,6 +42,11 @@ def run(subject, inputs, options, limits):
     del result
     more_facts, more_notes = measure(subject, lambda: fresh(inputs), function, options)
     return Observation(value=value, facts=facts | more_facts, notes=notes | more_notes)
+
+
+def _headers(args):
+    """Return what an array is beside its values: an answer may freeze, reshape or retype the caller's array."""
+    return [(a.flags.writeable, a.shape, a.strides, a.dtype) if isinstance(a, np.ndarray) else None for a in args]
 
 
 def measure(subject, make_args, function, options):
@@ -59,7 +62,8 @@ def measure(subject, make_args, function, options):
         steps = count_steps(function, make_args())
         facts["steps"], notes["steps"] = within(steps, options["max_steps"]), steps
     if "forbid" in options:
-        facts["vocabulary"] = words_used(subject.source, options["forbid"]) if subject.source else ()
+        source = subject.source or ""
+        facts["vocabulary"] = words_used(source, options["forbid"], subject.namespace)
     if "releases" in options:
         facts["released"] = _released(function, make_args(), options["releases"])
     return facts, notes

@@ -13,7 +13,7 @@ __all__ = ["run"]
 
 
 def run(subject, inputs, options, limits):
-    """Drive the answer through `inputs[0]`, a list of steps, and return what each step gave.
+    """Drive the answer through `inputs[0]`, a list of steps; the value is {step: what it gave}.
 
     A step is (name, args): the first builds the object, a later one calls a method, and ".name" reads an
     attribute. Options: `max_allocated`, `max_kept` (bytes still held after the last step), `max_steps`,
@@ -25,7 +25,7 @@ def run(subject, inputs, options, limits):
     def drive(steps):
         # The object comes back too: what it holds must live until the measurements are read.
         obj = built(*steps[0][1])
-        return obj, tuple(plain(_step(obj, name, args)) for name, args in steps[1:])
+        return obj, {_label(i, name): plain(_step(obj, name, args)) for i, (name, args) in enumerate(steps[1:], 1)}
 
     result, raised, over, printed = attempt(drive, (fresh(steps),), limits.call_s)
     notes = {"printed": printed} if printed else {}
@@ -36,6 +36,11 @@ def run(subject, inputs, options, limits):
     if options.get("releases"):
         facts["released"] = _all_released(built, fresh(steps), limits)
     return Observation(value=result[1], facts=facts, notes=notes | more)
+
+
+def _label(number, name):
+    """Return a step as a learner would say it: `step 3: push()`."""
+    return f"step {number}: {name}" + ("" if name.startswith(".") else "()")
 
 
 def _step(obj, name, args):

@@ -53,8 +53,8 @@ def plain(value, depth=0):
 def plain_literal(value):
     """Return a predicted or computed value in the form predictions are compared in.
 
-    Lists count as tuples and NumPy scalars as the Python number they hold: a learner who writes
-    `[8, 32]` for `(8, 32)` has predicted the same strides.
+    What was predicted counts, not how it was written: lists count as tuples, NumPy scalars as the number they hold,
+    a float without a fraction as that whole number, and the case of a word does not matter.
     """
     if isinstance(value, np.generic):
         value = value.item()
@@ -62,7 +62,9 @@ def plain_literal(value):
         value = value.tolist()
     if isinstance(value, (list, tuple)):
         return tuple(plain_literal(item) for item in value)
-    return plain(value)
+    if type(value) is float and value.is_integer():
+        return int(value)
+    return value.strip().casefold() if type(value) is str else plain(value)
 
 
 def fresh(inputs):

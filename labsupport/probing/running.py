@@ -76,7 +76,8 @@ def _as_raised(error):
         if not _is_library(filename):
             line, lineno = linecache.getline(filename, trace.tb_lineno).strip(), trace.tb_lineno
         trace = trace.tb_next
-    return Raised(type=_name_of(type(error)), message=message[:500], line=line, lineno=lineno)
+    bases = tuple(_name_of(base) for base in type(error).__mro__[1:] if issubclass(base, BaseException))
+    return Raised(type=_name_of(type(error)), message=message[:500], line=line, lineno=lineno, bases=bases)
 
 
 _BUILT_IN = {name: kind for name, kind in vars(builtins).items() if isinstance(kind, type)}

@@ -150,17 +150,31 @@ def test_an_observation_is_the_one_made_in_this_process(child, name):
     assert (reply["raised"] or {}).get("type") == (here.raised.type if here.raised else None)
 
 
-def test_classes_and_predictions_are_observed_too(child):
-    box = (
-        "class Box:\n    def __init__(self, n):\n        self.n = n\n    def add(self, k):\n        return self.n + k\n"
-    )
-    load(child, box, "Box")
-    steps = [("Box", (3,)), ("add", (4,)), (".n", ())]
-    question = {"op": "observe", "probe": {"name": "drive", "options": {}}, "names": ["Box"], "inputs": (steps,)}
-    assert child.ask(question | {"limits": {"call_s": 5.0}})["value"] == (7, 3)
-    load(child, "answer = [8, np.int64(32)]", "answer")
-    question = {"op": "observe", "probe": {"name": "literal", "options": {}}, "names": ["answer"], "inputs": ()}
-    assert child.ask(question | {"limits": {"call_s": 5.0}})["value"] == (8, 32)
+BOX = """
+class Box:
+    def __init__(self, n):
+        self.n = n
+    def add(self, k):
+        return self.n + k
+"""
+
+
+@pytest.mark.parametrize(
+    ("probe", "source", "name", "inputs"),
+    [
+        ("drive", BOX, "Box", ([("Box", (3,)), ("add", (4,)), (".n", ())],)),
+        ("literal", "answer = [8, np.int64(32)]", "answer", ()),
+    ],
+)
+def test_classes_and_predictions_are_observed_too(child, probe, source, name, inputs):
+    load(child, source, name)
+    question = {"op": "observe", "probe": {"name": probe, "options": {}}, "names": [name], "inputs": inputs}
+    reply = child.ask(question | {"limits": {"call_s": 5.0}})
+    namespace = {"np": np}
+    exec(source, namespace)
+    here = observe(Probe(probe), Subject((name,), namespace, source), inputs, Limits())
+    assert reply["raised"] is None
+    assert identical(reply["value"], here.value)
 
 
 def test_inputs_arrive_with_their_layout_and_what_they_share(child):
