@@ -16,7 +16,7 @@ read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 open op
 stat fstat lstat newfstatat statx statfs fstatfs access faccessat faccessat2 lseek readlink readlinkat getdents
 getdents64 getcwd chdir fchdir mkdir mkdirat rmdir unlink unlinkat rename renameat renameat2 link linkat symlink
 symlinkat truncate ftruncate fallocate fsync fdatasync sync_file_range dup dup2 dup3 fcntl flock umask copy_file_range
-sendfile splice pipe pipe2 fadvise64 readahead getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr
+sendfile splice pipe pipe2 fadvise64 readahead
 """
 _WAITING = """
 poll ppoll select pselect6 epoll_create epoll_create1 epoll_ctl epoll_wait epoll_pwait epoll_pwait2 eventfd eventfd2
@@ -39,6 +39,7 @@ _CONNECTED = """
 sendto recvfrom sendmsg recvmsg sendmmsg recvmmsg shutdown getsockopt setsockopt getsockname getpeername
 """
 _SERVING = "bind listen accept accept4 connect"
+_ATTRIBUTES = " getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr"
 _SCHEDULING = " sched_setaffinity sched_setscheduler sched_setparam sched_setattr setpriority"
 _MODES = """
 chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes utimensat futimesat setxattr fsetxattr
@@ -124,7 +125,7 @@ class _Builder:
             (policy.fork, "fork vfork"),
             (policy.exec, "execve execveat"),
             (policy.memfd, "memfd_create"),
-            (policy.alone, _MODES + _SCHEDULING),
+            (policy.alone, _MODES + _ATTRIBUTES + _SCHEDULING),
             (policy.loopback, _SERVING),
         ):
             groups += [names] if wanted else []
