@@ -36,12 +36,10 @@ def class_of(n, folder, bare):
     for number in range(n):
         sources = {}
         for place, exercise in enumerate(exercises):
-            wrong = (place + number) % COUNT < WRONG
             answer = answering.reference_answer(exercise)
-            if wrong:
-                answer = answering.specimen_answer(
-                    exercise, exercise.misconceptions[number % len(exercise.misconceptions)]
-                )
+            if (place + number) % COUNT < WRONG:
+                mistake = exercise.misconceptions[number % len(exercise.misconceptions)]
+                answer = answering.specimen_answer(exercise, mistake)
             sources[exercise.id] = f"{answer.source}\n# by learner {number}"
         path = folder / f"learner-{number:05}" / catalog.find_lesson(LESSON).notebook
         path.parent.mkdir(parents=True)
@@ -66,9 +64,8 @@ def measured(command, env=None):
     _reap()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode not in (0, 1):
-        sys.exit(
-            f"{' '.join(map(str, command[:6]))} ...: exit code {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
-        )
+        said = f"{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+        sys.exit(f"{' '.join(map(str, command[:6]))} ... ended with {done.returncode}\n{said}")
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
@@ -119,7 +116,7 @@ def children():
         for child in alive:
             child.close()
     print(f"child ready         median {statistics.median(ready):6.1f} ms   longest {max(ready):6.1f} ms   limit 60 ms")
-    print(f"{CHILDREN} children alive   {held / 1e6:6.0f} MB together (PSS of all processes below)   limit 1,000 MB")
+    print(f"{CHILDREN} children alive   {held / 1e6:6.0f} MB in all (PSS of the whole tree)   limit 1,000 MB")
 
 
 def main():
@@ -157,19 +154,16 @@ def _rows(n, room, sample):
 
 def _told(n, sampled, rows):
     how = "all executed" if sampled == n else f"{sampled} executed, the rest extrapolated"
-    print(f"{n} submissions x {COUNT} exercises; nbmake: {how}")
+    print(f"{n} submissions x {COUNT} exercises; nbmake: {how}; wall and CPU seconds, then ms per submission")
     for name, (wall, cpu) in rows.items():
-        print(
-            f"  {name:<24} wall {wall:8.1f} s  CPU {cpu:8.1f} s   per submission {1000 * wall / n:7.0f} ms, {1000 * cpu / n:7.0f} ms"
-        )
+        each = f"{1000 * wall / n:7.0f} {1000 * cpu / n:7.0f}"
+        print(f"  {name:<24} {wall:8.1f} {cpu:8.1f}   {each}")
     (wall, cpu), (wall_2, cpu_2) = rows["lab grade --jobs 1"], rows["lab grade --jobs 2"]
     plain, double = rows["pytest --nbmake"], rows["pytest --nbmake -n 2"]
-    print(f"one process:   {plain[0] / wall:5.1f} times less wall, {plain[1] / cpu:5.1f} times less CPU than nbmake")
-    print(
-        f"two processes: {double[0] / wall_2:5.1f} times less wall, {double[1] / cpu_2:5.1f} times less CPU than nbmake -n 2"
-    )
+    for name, ours, theirs in (("one process", (wall, cpu), plain), ("two processes", (wall_2, cpu_2), double)):
+        print(f"{name:<14} {theirs[0] / ours[0]:5.1f} times less wall, {theirs[1] / ours[1]:5.1f} times less CPU")
     best = plain[0] / min(wall, wall_2)
-    print(f"promised: 20 times less wall ({best:.1f}), 15 times less CPU ({plain[1] / cpu:.1f}) than plain nbmake")
+    print(f"promised       20 times less wall ({best:.1f}), 15 times less CPU ({plain[1] / cpu:.1f}) than plain nbmake")
     return int(best < 20 or plain[1] / cpu < 15)
 
 
