@@ -68,6 +68,7 @@ class LabPage:
 
     def open(self, name, fresh_kernel=True):
         """Open a notebook of the workspace, alone, and wait for its kernel."""
+        self.page.goto("about:blank")  # a page whose kernel is taken away complains
         if fresh_kernel:
             self.server.end_kernels()
         self.page.goto(f"{self.server.base}/lab/tree/{name}?token={self.server.token}&reset")
