@@ -99,8 +99,9 @@ CENTER_ROWS = Exercise(
 
 
 def standardize(x):
-    spread = x.std(axis=0)
-    return (x - x.mean(axis=0)) / np.where(spread > 0, spread, 1)
+    constant = x.max(axis=0) == x.min(axis=0)  # asked of the values: the deviation of six times 0.1 is not exactly 0
+    scaled = (x - x.mean(axis=0)) / np.where(constant, 1, x.std(axis=0))
+    return np.where(constant, 0.0, scaled)
 
 
 def one_scale_for_all(x):
@@ -121,6 +122,16 @@ def sample_deviation(x):
     return (x - x.mean(axis=0)) / np.where(spread > 0, spread, 1)
 
 
+def trusts_a_zero_deviation(x):
+    spread = x.std(axis=0)
+    return (x - x.mean(axis=0)) / np.where(spread > 0, spread, 1)
+
+
+def scales_without_centring(x):
+    spread = x.std(axis=0)
+    return x / np.where(spread > 0, spread, 1)
+
+
 def adds_epsilon(x):
     return (x - x.mean(axis=0)) / (x.std(axis=0) + 1e-8)
 
@@ -130,23 +141,29 @@ def divides_by_variance(x):
     return (x - x.mean(axis=0)) / np.where(spread > 0, spread, 1)
 
 
-def with_constant_column(rng):
-    x = rng.normal(50, 10, (6, 3))
-    x[:, 1] = 7.0
-    return (x,)
+def with_constants(features, values):
+    """Return a case's `make`: six samples, of which the last features are constant, one for each of `values`."""
+
+    def make(rng):
+        x = rng.normal(50, 10, (6, features))
+        x[:, features - len(values) :] = values
+        return (x,)
+
+    return make
 
 
 STANDARDIZE = Exercise(
     id="broadcasting/standardize",
     kind="function",
-    task="Scale every feature to mean 0 and standard deviation 1; a constant feature becomes 0.",
+    task="Scale every feature to mean 0 and standard deviation 1, x unchanged; a constant feature becomes 0.",
     names=("standardize",),
     setup=SETUP,
     reference=standardize,
     cases=(
         Case("six samples, three features", lambda rng: (rng.normal((0, 50, -3), (1, 10, 0.1), (6, 3)),)),
-        Case("the middle feature is always 7", with_constant_column),
-        Case("a feature in metres, near 500 nanometres", lambda rng: (5e-7 + 1e-8 * rng.normal(0, 1, (5, 1)),)),
+        Case("two of four features never change", with_constants(4, (7.0, 0.0))),
+        Case("a feature that is 0.1 every time", with_constants(3, (0.1,))),
+        Case("a feature in metres that varies by nanometres", lambda rng: (5e-7 + 1e-9 * rng.normal(0, 1, (5, 1)),)),
         Case("pixels as uint8", lambda rng: (rng.permutation(20).astype(np.uint8).reshape(5, 4),)),
     ),
     misconceptions=(
@@ -168,7 +185,20 @@ STANDARDIZE = Exercise(
             specimen=divides_by_zero,
             says="A feature that never changes has deviation 0, and 0 / 0 is NaN. One such column poisons "
             "every later sum.",
-            next="Replace the zero deviations by 1 before dividing.",
+            next="Find the features that never change, and divide those by 1.",
+        ),
+        Misconception(
+            id="trusts-a-zero-deviation",
+            specimen=trusts_a_zero_deviation,
+            says="Six times 0.1 has a mean that is not quite 0.1, and a deviation of about 1e-17 instead of 0. You "
+            "divide one rounding error by another and get 1.",
+            next="Ask the values whether they change, not their deviation: compare the largest with the smallest.",
+        ),
+        Misconception(
+            id="scales-without-centring",
+            specimen=scales_without_centring,
+            says="Your features have deviation 1, but each keeps a mean of its own.",
+            next="Subtract the mean of each feature before you divide.",
         ),
         Misconception(
             id="divides-by-n-minus-one",
@@ -187,14 +217,16 @@ STANDARDIZE = Exercise(
         Misconception(
             id="adds-an-epsilon",
             specimen=adds_epsilon,
-            says="You add 1e-8 to every deviation. A feature measured in nanometres has a deviation of that "
-            "size, and comes out halved.",
-            next="Change only the deviations that are zero.",
+            says="You add 1e-8 to every deviation. Where a feature varies by less than that, as nanometres given in "
+            "metres do, next to nothing is left of it.",
+            next="Change only the features that never change.",
         ),
     ),
     hints=(
         "Means of shape (features,) already line up with the last axis of x: no keepdims is needed for axis 0.",
         "np.where(condition, a, b) chooses element by element, and broadcasts.",
+        "A deviation is computed with rounding: for 0.1 every time it is tiny and not 0. The values themselves are "
+        "exact.",
     ),
     core=False,
     level=2,
@@ -235,7 +267,17 @@ def refuses_a_column(predictions, targets):
     return float(np.mean((predictions - targets) ** 2))
 
 
+def adds_the_squares_up(predictions, targets):
+    return float(np.sum((predictions.ravel() - targets.ravel()) ** 2))
+
+
+def takes_the_root(predictions, targets):
+    return float(np.sqrt(np.mean((predictions.ravel() - targets.ravel()) ** 2)))
+
+
 def keeps_the_diagonal(predictions, targets):
+    if predictions.size != targets.size:
+        raise ValueError(f"{predictions.size} predictions for {targets.size} targets")
     table = predictions.reshape(-1, 1) - targets.reshape(1, -1)
     return float(np.mean(np.diag(table) ** 2))
 
@@ -248,7 +290,7 @@ def scores(n, predicted, wanted):
 SILENT_MSE = Exercise(
     id="broadcasting/silent-mse",
     kind="debug",
-    task="Repair a mean squared error that compares every prediction with every target.",
+    task="Repair a mean squared error that compares every prediction with every target; inputs unchanged.",
     names=("mean_squared_error",),
     setup=SETUP,
     reference=mean_squared_error,
@@ -316,6 +358,19 @@ SILENT_MSE = Exercise(
             specimen=keeps_the_diagonal,
             says="You pick the diagonal out of a table of all pairs: a thousand samples cost 8,000,000 bytes.",
             next="Arrange that only matching samples meet; the table never needs to exist.",
+        ),
+        Misconception(
+            id="adds-the-squares-up",
+            specimen=adds_the_squares_up,
+            says="You return the sum of the squared differences. It grows with the number of samples; the mean does "
+            "not.",
+            next="Divide by n, or let NumPy take the mean.",
+        ),
+        Misconception(
+            id="takes-the-root",
+            specimen=takes_the_root,
+            says="That is the root of the mean squared error. The task asks for the mean squared error itself.",
+            next="Leave the last step out.",
         ),
     ),
     hints=(

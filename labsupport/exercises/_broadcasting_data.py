@@ -1,4 +1,4 @@
-"""Lesson 06, tables and pictures: masks, classes, channels."""
+"""Lesson 06, tables: masks and classes."""
 
 import numpy as np
 
@@ -31,21 +31,35 @@ def indexes_with_a_tuple(x, keep):
     return x[:, np.where(keep)]
 
 
+def squeezes_the_result(x, keep):
+    return x[:, keep].squeeze()
+
+
 def table_and_mask(rows, keep):
     """Return a case's `make`: a table with one column per entry of `keep`."""
     return lambda rng: (rng.normal(0, 1, (rows, len(keep))), np.array(keep, dtype=bool))
 
 
+def counts_and_mask(rng):
+    """Return a table of whole numbers whose second column is 0 throughout, and a mask that keeps it."""
+    x = 1 + rng.permutation(20).reshape(5, 4)
+    x[:, 1] = 0
+    return x, np.array([True, True, False, True])
+
+
 KEEP_FEATURES = Exercise(
     id="broadcasting/keep-features",
     kind="debug",
-    task="Repair a selection of features by a mask that selects samples instead.",
+    task="Repair a selection of features by a mask that selects samples instead: same samples, same dtype.",
     names=("keep_features",),
     setup=SETUP,
     reference=keep_features,
     cases=(
         Case("four samples, four features: the trap", table_and_mask(4, (1, 0, 1, 0))),
         Case("three samples, four features", table_and_mask(3, (0, 1, 1, 1))),
+        Case("whole numbers; a feature that is always 0 is kept", counts_and_mask),
+        Case("one feature kept", table_and_mask(3, (0, 0, 1, 0))),
+        Case("one sample", table_and_mask(1, (1, 0, 1))),
         Case("nothing kept", table_and_mask(2, (0, 0, 0))),
     ),
     misconceptions=(
@@ -59,22 +73,29 @@ KEEP_FEATURES = Exercise(
         Misconception(
             id="multiplies-by-the-mask",
             specimen=multiplies_by_the_mask,
-            says="Multiplying does broadcast the mask, but sets features to zero instead of removing them.",
-            next="Index with the mask, so that the unwanted columns are gone.",
+            says="The unwanted features are still in your table, set to zero. The task is to leave them out.",
+            next="Your result has as many columns as `x`; it should have as many as `keep` has True.",
         ),
         Misconception(
             id="mask-of-every-element",
             specimen=mask_of_every_element,
-            says="A mask with one entry per element returns a flat list: NumPy cannot know that the rest "
-            "forms a table.",
+            says="Your result has a single axis: when every element is chosen for itself, NumPy cannot know that the "
+            "rest forms a table.",
             next="Use the mask of length (features,) as it is, on the last axis only.",
         ),
         Misconception(
             id="indexes-with-a-tuple",
             specimen=indexes_with_a_tuple,
-            says="np.where returns a tuple with one array in it, and that tuple as an index adds an axis to "
-            "your result.",
+            says="Your result has an axis too many, in the middle: the columns were named by an index with two axes, "
+            "such as a tuple around an array.",
             next="The mask is an index already.",
+        ),
+        Misconception(
+            id="squeezes-the-result",
+            specimen=squeezes_the_result,
+            says="Your result has lost an axis of size 1. A table with one feature, or with one sample, is still a "
+            "table with two axes.",
+            next="Look at the shape you return when a single feature is kept.",
         ),
     ),
     hints=("x[mask] means x[mask, :]. Where does a colon have to go so that the mask meets the columns?",),
@@ -114,11 +135,19 @@ def writes_whole_columns(labels, n_classes):
 
 
 def stacks_the_rows(labels, n_classes):
-    return np.array([np.eye(n_classes, dtype=np.float32)[label] for label in labels])
+    return np.array([np.eye(n_classes)[label] for label in labels], dtype=np.float32)
 
 
 def float64_by_default(labels, n_classes):
     return np.eye(n_classes)[labels]
+
+
+def counts_from_one(labels, n_classes):
+    return (labels[:, np.newaxis] == np.arange(1, n_classes + 1)).astype(np.float32)
+
+
+def leaves_true_and_false(labels, n_classes):
+    return labels[:, np.newaxis] == np.arange(n_classes)
 
 
 ONE_HOT = Exercise(
@@ -165,8 +194,8 @@ ONE_HOT = Exercise(
         Misconception(
             id="stacks-the-rows",
             specimen=stacks_the_rows,
-            says="You collect rows in a list, one turn each. Without labels the list is empty, and its "
-            "array has one axis, (0,).",
+            says="Without labels your result is (0,): it has lost the axis of the classes, as an array made from an "
+            "empty list does.",
             next="Let broadcasting make the table: zero labels then give (0, n_classes).",
         ),
         Misconception(
@@ -175,6 +204,20 @@ ONE_HOT = Exercise(
             says="Your ones are float64, the default of np.eye, np.zeros and np.ones: twice the bytes the "
             "contract asks for.",
             next="Name the dtype when you create or convert the result.",
+        ),
+        Misconception(
+            id="counts-from-one",
+            specimen=counts_from_one,
+            says="Your columns stand for the classes 1 to n_classes. Labels begin at 0: a 0 gets no column, and the "
+            "last column stays empty.",
+            next="Column j belongs to label j.",
+        ),
+        Misconception(
+            id="leaves-true-and-false",
+            specimen=leaves_true_and_false,
+            says="Your table holds True and False in the right places; the contract asks for 1 and 0 as float32, "
+            "which a network can multiply by.",
+            next="Convert the result at the end.",
         ),
     ),
     hints=(
@@ -185,178 +228,4 @@ ONE_HOT = Exercise(
     level=2,
     minutes=5,
     source=RULES,
-)
-
-
-# -- image-normalize -------------------------------------------------------------------------------------------
-
-
-def normalize_images(images, channel_axis):
-    others = tuple(axis for axis in range(images.ndim) if axis != channel_axis % images.ndim)
-    mean = images.mean(axis=others, keepdims=True)
-    spread = images.std(axis=others, keepdims=True)
-    return ((images - mean) / spread).astype(np.float32)
-
-
-def channels_always_first(images, channel_axis):
-    mean = images.mean(axis=(0, 2, 3), keepdims=True)
-    spread = images.std(axis=(0, 2, 3), keepdims=True)
-    return ((images - mean) / spread).astype(np.float32)
-
-
-def channels_always_last(images, channel_axis):
-    mean = images.mean(axis=(0, 1, 2), keepdims=True)
-    spread = images.std(axis=(0, 1, 2), keepdims=True)
-    return ((images - mean) / spread).astype(np.float32)
-
-
-def every_image_alone(images, channel_axis):
-    others = tuple(axis for axis in range(1, images.ndim) if axis != channel_axis % images.ndim)
-    mean = images.mean(axis=others, keepdims=True)
-    spread = images.std(axis=others, keepdims=True)
-    return ((images - mean) / spread).astype(np.float32)
-
-
-def forgets_negative_axes(images, channel_axis):
-    others = tuple(axis for axis in range(images.ndim) if axis != channel_axis)
-    mean = images.mean(axis=others, keepdims=True)
-    spread = images.std(axis=others, keepdims=True)
-    return ((images - mean) / spread).astype(np.float32)
-
-
-def averages_the_colours(images, channel_axis):
-    mean = images.mean(axis=channel_axis, keepdims=True)
-    spread = images.std(axis=channel_axis, keepdims=True)
-    return ((images - mean) / spread).astype(np.float32)
-
-
-def one_scale_for_all_channels(images, channel_axis):
-    return ((images - images.mean()) / images.std()).astype(np.float32)
-
-
-def squares_in_eight_bits(images, channel_axis):
-    others = tuple(axis for axis in range(images.ndim) if axis != channel_axis % images.ndim)
-    mean = images.mean(axis=others, keepdims=True)
-    variance = (images**2).mean(axis=others, keepdims=True) - mean**2
-    return ((images - mean) / np.sqrt(variance)).astype(np.float32)
-
-
-def subtracts_in_eight_bits(images, channel_axis):
-    others = tuple(axis for axis in range(images.ndim) if axis != channel_axis % images.ndim)
-    mean = images.mean(axis=others, keepdims=True).astype(images.dtype)
-    spread = images.std(axis=others, keepdims=True)
-    return ((images - mean) / spread).astype(np.float32)
-
-
-def statistics_without_axes(images, channel_axis):
-    others = tuple(axis for axis in range(images.ndim) if axis != channel_axis % images.ndim)
-    return ((images - images.mean(axis=others)) / images.std(axis=others)).astype(np.float32)
-
-
-def leaves_float64(images, channel_axis):
-    others = tuple(axis for axis in range(images.ndim) if axis != channel_axis % images.ndim)
-    mean = images.mean(axis=others, keepdims=True)
-    spread = images.std(axis=others, keepdims=True)
-    return (images - mean) / spread
-
-
-def pictures(rng, n, channels, rows, cols):
-    """Return (n, channels, rows, cols) uint8; every image and channel has a brightness of its own and varies."""
-    level = 40 * np.arange(n)[:, None] + 25 * np.arange(channels)
-    noise = rng.permutation(n * channels * rows * cols).reshape(n, channels, rows, cols) % 90
-    return (level[:, :, None, None] + noise).astype(np.uint8)
-
-
-IMAGE_NORMALIZE = Exercise(
-    id="broadcasting/image-normalize",
-    kind="function",
-    task="Scale each channel of a uint8 batch to mean 0 and deviation 1, channels first or last; return float32.",
-    names=("normalize_images",),
-    setup=SETUP,
-    reference=normalize_images,
-    cases=(
-        Case("channels last: (2, 4, 5, 3)", lambda rng: (np.moveaxis(pictures(rng, 2, 3, 4, 5), 1, -1).copy(), 3)),
-        Case("channels first: (2, 3, 4, 5)", lambda rng: (pictures(rng, 2, 3, 4, 5), 1)),
-        Case("everything 3: (3, 3, 3, 3), channels first", lambda rng: (pictures(rng, 3, 3, 3, 3), 1)),
-        Case("channel axis given as -1", lambda rng: (np.moveaxis(pictures(rng, 2, 3, 4, 2), 1, -1), -1)),
-        Case("one picture", lambda rng: (pictures(rng, 1, 3, 6, 4), 1)),
-    ),
-    misconceptions=(
-        Misconception(
-            id="channels-always-first",
-            specimen=channels_always_first,
-            says="You reduce over axes 0, 2 and 3 whatever you are told. With channels last that averages "
-            "colours and keeps picture rows apart.",
-            next="Build the tuple of axes from channel_axis: all but that one.",
-        ),
-        Misconception(
-            id="channels-always-last",
-            specimen=channels_always_last,
-            says="You reduce over axes 0, 1 and 2 whatever you are told. With channels first that gives every "
-            "picture column its own mean.",
-            next="Build the tuple of axes from channel_axis: all but that one.",
-        ),
-        Misconception(
-            id="every-image-alone",
-            specimen=every_image_alone,
-            says="Each picture gets its own mean, so a dark and a bright picture become equally bright.",
-            next="The statistics belong to the channel: reduce over the batch axis too.",
-        ),
-        Misconception(
-            id="forgets-negative-axes",
-            specimen=forgets_negative_axes,
-            says="With channel_axis = -1 you leave no axis out: none of 0, 1, 2, 3 equals -1, so all colours "
-            "share one mean.",
-            next="Turn a negative axis into an ordinary one first.",
-        ),
-        Misconception(
-            id="averages-the-colours",
-            specimen=averages_the_colours,
-            says="You average over the channel axis, so each pixel is compared with its own colours and the "
-            "picture turns flat.",
-            next="The axis you name is the one that disappears. Name all the others.",
-        ),
-        Misconception(
-            id="one-scale-for-all-channels",
-            specimen=one_scale_for_all_channels,
-            says="One mean for all channels leaves a colour cast: the bright channel stays bright.",
-            next="Keep the channel axis out of the reduction; expect one mean per channel.",
-        ),
-        Misconception(
-            id="squares-in-eight-bits",
-            specimen=squares_in_eight_bits,
-            says="images**2 is computed in uint8, where 20² = 400 is stored as 144. The variance is noise.",
-            next="Convert before you square, or use std, which computes in float64.",
-        ),
-        Misconception(
-            id="subtracts-in-eight-bits",
-            specimen=subtracts_in_eight_bits,
-            says="You round the mean to uint8, and uint8 minus uint8 stays uint8: 10 - 20 is 246. Dark "
-            "pixels turn bright.",
-            next="Leave the mean as a float; the difference is then a float as well.",
-        ),
-        Misconception(
-            id="statistics-without-axes",
-            specimen=statistics_without_axes,
-            says="Your statistics have shape (channels,), which lines up with the last axis. That is right "
-            "only when channels come last.",
-            next="Keep the reduced axes as ones, and the same line serves both layouts.",
-        ),
-        Misconception(
-            id="leaves-float64",
-            specimen=leaves_float64,
-            says="You return float64: right in value, and twice the bytes a network is fed with.",
-            next="Convert the result to float32 at the end.",
-        ),
-    ),
-    hints=(
-        "Which axes may disappear when one number per channel is wanted? Write the answer for (0, 1, 2, 3) "
-        "without channel_axis.",
-        "keepdims=True turns the means into (1, channels, 1, 1) or (1, 1, 1, channels) by itself.",
-        "-1 % 4 is 3: a remainder makes a negative axis ordinary.",
-    ),
-    core=False,
-    level=3,
-    minutes=10,
-    source="https://numpy.org/doc/stable/reference/generated/numpy.mean.html (read 2026-11)",
 )

@@ -214,7 +214,7 @@ JOIN_AXES = Exercise(
     ),
     hints=(
         "Shapes: does the function make an axis longer, or does it add one? For two arrays a new axis has length 2.",
-        'Dtypes: the default of np.zeros is not the default of np.full. Write the name as text, such as "int64".',
+        'Dtypes: the default of np.zeros is not the default of np.full. Write the name as text, such as "uint8".',
     ),
     core=False,
     level=2,
@@ -225,8 +225,8 @@ JOIN_AXES = Exercise(
 
 # -- predict-edges ---------------------------------------------------------------------------------------------
 
-GROWS = "a = np.zeros(3)\na += np.ones((2, 3))\na.shape"
-FITS = "a = np.zeros((2, 3))\na += np.ones(3)\na.shape"
+GROWS = "v = np.zeros(3)\nv += np.ones((2, 3))\nv.shape"
+FITS = "table = np.zeros((2, 3))\ntable += np.ones(3)\ntable.shape"
 EMPTY_ONE = "(np.zeros(0) + np.zeros(1)).shape"
 EMPTY_THREE = "(np.zeros(0) + np.zeros(3)).shape"
 
@@ -239,8 +239,8 @@ PREDICT_EDGES = Exercise(
     probe=Probe("literal"),
     reference=outcome_of,
     cases=(
-        asks("a = np.zeros(3); a += np.ones((2, 3))", GROWS),
-        asks("a = np.zeros((2, 3)); a += np.ones(3)", FITS),
+        asks("v = np.zeros(3); v += np.ones((2, 3))", GROWS),
+        asks("table = np.zeros((2, 3)); table += np.ones(3)", FITS),
         asks(EMPTY_ONE, EMPTY_ONE),
         asks(EMPTY_THREE, EMPTY_THREE),
     ),
@@ -248,14 +248,14 @@ PREDICT_EDGES = Exercise(
         Misconception(
             id="outputs-grow",
             specimen=believes({GROWS: (2, 3)}),
-            says="You let `a` grow to the broadcast shape. `+=` writes into memory that exists, and three "
+            says="You let `v` grow to the broadcast shape. `+=` writes into memory that exists, and three "
             "places cannot take six numbers.",
-            next="What would a = a + b do instead?",
+            next="What would v = v + np.ones((2, 3)) do instead?",
         ),
         Misconception(
             id="output-keeps-its-shape",
             specimen=believes({GROWS: (3,)}),
-            says="You expected `a` to keep three numbers, as if only a part were added. NumPy refuses "
+            says="You expected `v` to keep three numbers, as if only a part were added. NumPy refuses "
             "rather than choose which.",
             next="Compare the broadcast shape with the shape of the output.",
         ),

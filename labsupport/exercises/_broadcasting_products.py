@@ -24,11 +24,6 @@ def root_of_a_negative(a, b):
     return np.sqrt(squares - 2 * (a @ b.T))
 
 
-def root_of_the_absolute(a, b):
-    squares = (a * a).sum(axis=1)[:, np.newaxis] + (b * b).sum(axis=1)
-    return np.sqrt(np.abs(squares - 2 * (a @ b.T)))
-
-
 def forgets_the_root(a, b):
     squares = (a * a).sum(axis=1)[:, np.newaxis] + (b * b).sum(axis=1)
     return np.maximum(squares - 2 * (a @ b.T), 0)
@@ -66,21 +61,25 @@ def points(rng, rows, cols):
 
 
 def nearly_equal_points(rng):
-    # Three steps of rounding apart: |a|^2 + |b|^2 - 2ab comes out below zero in every order of adding.
-    near = np.array([[6.8], [54.82], [98.1]])
-    return near, near + 3 * np.spacing(near) * np.array([[1], [1], [2 / 3]])
+    # Three points, each a few steps of rounding from its partner: |a|^2 + |b|^2 - 2ab comes out below zero in every
+    # order of adding. Two points far away on either side set the scale of the table: whatever a sound method leaves
+    # of those three distances, 0 or the root of a rounding error, is well within the tolerance.
+    near, far = np.array([[6.8], [54.82], [98.1]]), np.array([[-1e5], [1e5]])
+    close_by = near + 3 * np.spacing(near) * np.array([[1], [1], [2 / 3]])
+    return np.vstack([near, far]), np.vstack([close_by, far])
 
 
 PAIRWISE_DISTANCE = Exercise(
     id="broadcasting/pairwise-distance",
     kind="budget",
-    task="Return all Euclidean distances between two sets of points within 1,000,000 bytes and 200 lines run.",
+    task="Return all Euclidean distances between two sets of points, inputs unchanged, within 1,000,000 bytes and 200 "
+    "Python lines executed.",
     names=("pairwise_distance",),
     setup=SETUP,
     reference=pairwise_distance,
     cases=(
         Case("3 points against 4, two features", lambda rng: (points(rng, 3, 2), points(rng, 4, 2))),
-        Case("points a rounding error apart", nearly_equal_points),
+        Case("three pairs of points a rounding error apart", nearly_equal_points),
         Case("3 points against 3, five features", lambda rng: (points(rng, 3, 5), points(rng, 3, 5))),
         Case("no points against 2", lambda rng: (np.zeros((0, 3)), points(rng, 2, 3))),
         Case("220 points against 40, 32 features", lambda rng: (points(rng, 220, 32) % 97, points(rng, 40, 32) % 89)),
@@ -103,13 +102,6 @@ PAIRWISE_DISTANCE = Exercise(
             next="Raise negative values to zero before taking the root.",
         ),
         Misconception(
-            id="root-of-the-absolute",
-            specimen=root_of_the_absolute,
-            says="abs hides the sign of a rounding error, and its root is then reported as a distance where "
-            "the points coincide.",
-            next="A square below zero can only mean zero: clamp it.",
-        ),
-        Misconception(
             id="forgets-the-root",
             specimen=forgets_the_root,
             says="You return squared distances. They sort the same way, but 3 and 4 no longer make 5.",
@@ -124,9 +116,9 @@ PAIRWISE_DISTANCE = Exercise(
         Misconception(
             id="collects-lists",
             specimen=collects_lists,
-            says="You collect nested lists, one Python turn for every pair. Without points the list is empty and "
-            "has no columns, (0,).",
-            next="Let whole arrays meet; zero points then give (0, n) by themselves.",
+            says="Without points in `a` your result is (0,): it has no columns, as an array made from a list that "
+            "collected nothing.",
+            next="Let whole arrays meet instead of pairs; zero points then give (0, n) by themselves.",
         ),
         Misconception(
             id="forgets-the-two",
@@ -220,15 +212,15 @@ BATCHED_MATVEC = Exercise(
         Misconception(
             id="stacks-a-list",
             specimen=stacks_a_list,
-            says="Stacking one product per turn cannot start from nothing: an empty batch has no first "
-            "product to take its shape from.",
+            says="An empty batch raises an error: without a first product there is nothing to stack, and nothing to "
+            "take a shape from.",
             next="Let matmul run over the batch axis; it knows what to do with zero.",
         ),
         Misconception(
             id="collects-a-list",
             specimen=collects_a_list,
-            says="An empty list becomes an array of shape (0,): without a product it cannot know how many rows "
-            "there would be.",
+            says="For an empty batch your result is (0,): it has lost the axis of the rows. An array made from an "
+            "empty list cannot know how many there would be.",
             next="Let matmul run over the batch axis; it keeps the rows even when the batch is empty.",
         ),
         Misconception(
@@ -248,9 +240,8 @@ BATCHED_MATVEC = Exercise(
         Misconception(
             id="squeezes-everything",
             specimen=squeezes_everything,
-            says="squeeze() removes every axis of size 1. A batch of one, or matrices with one row, lose an "
-            "axis they need.",
-            next="Remove only the last axis: index it, or name it to squeeze.",
+            says="Your result has lost an axis of size 1. It must be (k, rows) whatever k and rows are, 1 included.",
+            next="Remove only the axis you added, by its position; squeeze() without one removes every axis of size 1.",
         ),
         Misconception(
             id="every-matrix-every-vector",

@@ -195,6 +195,37 @@ def against_the_first_only(*shapes):
     return tuple(result)
 
 
+def against_the_next_only(*shapes):
+    n_axes = max((len(shape) for shape in shapes), default=0)
+    padded = [(1,) * (n_axes - len(shape)) + tuple(shape) for shape in shapes]
+    for shape, following in zip(padded, padded[1:]):
+        if any(a != b and 1 not in (a, b) for a, b in zip(shape, following)):
+            raise ValueError(f"{shape} and {following}")
+    return tuple(0 if 0 in sizes else max(sizes) for sizes in zip(*padded))
+
+
+def against_the_first_as_it_was(*shapes):
+    n_axes = max((len(shape) for shape in shapes), default=0)
+    padded = [(1,) * (n_axes - len(shape)) + tuple(shape) for shape in shapes]
+    result = list(padded[0]) if padded else []
+    for shape in padded[1:]:
+        for axis, size in enumerate(shape):
+            if result[axis] == 1:
+                result[axis] = size
+            elif size not in (1, padded[0][axis]):
+                raise ValueError(f"axis {axis}: {padded[0][axis]} and {size}")
+    return tuple(result)
+
+
+def leaves_zeros_out(*shapes):
+    n_axes = max((len(shape) for shape in shapes), default=0)
+    padded = [(1,) * (n_axes - len(shape)) + tuple(shape) for shape in shapes]
+    for sizes in zip(*padded):
+        if len({size for size in sizes if size > 1}) > 1:
+            raise ValueError(f"sizes {sizes}")
+    return tuple(max(sizes) for sizes in zip(*padded))
+
+
 def stops_at_the_shortest(*shapes):
     result = []
     for sizes in zip(*(shape[::-1] for shape in shapes)):
@@ -244,6 +275,8 @@ RESULT_SHAPE = Exercise(
         Case("4 meets 3: (4,) and (4, 3)", lambda rng: ((4,), (4, 3)), raises="ValueError"),
         shapes("three shapes: (5, 1), (1, 3) and (2, 1, 1)", (5, 1), (1, 3), (2, 1, 1)),
         Case("the second and third disagree: (1,), (2,) and (3,)", lambda rng: ((1,), (2,), (3,)), raises="ValueError"),
+        Case("the first and third disagree: (2,), (1,) and (3,)", lambda rng: ((2,), (1,), (3,)), raises="ValueError"),
+        shapes("the second and third agree: (1,), (2,) and (2,)", (1,), (2,), (2,)),
         shapes("an empty axis against 1: (0, 2) and (1, 2)", (0, 2), (1, 2)),
         Case("an empty axis against 3: (0,) and (3,)", lambda rng: ((0,), (3,)), raises="ValueError"),
         shapes("a number and ones: () and (1, 1)", (), (1, 1)),
@@ -267,8 +300,8 @@ RESULT_SHAPE = Exercise(
         Misconception(
             id="one-beats-zero",
             specimen=one_beats_zero,
-            says="You refuse (0, 2) with (1, 2), or let the larger size win. A 1 stretches to any size, to "
-            "zero as well.",
+            says="You refuse (0, 2) with (1, 2), since 0 is neither 1 nor the larger size. But a 1 stretches to any "
+            "size, to zero as well.",
             next="Leave the ones out before you compare; do not look for the largest size.",
         ),
         Misconception(
@@ -283,6 +316,27 @@ RESULT_SHAPE = Exercise(
             says="You compare every shape with the first one. Where the first has a 1, the others never "
             "meet each other.",
             next="Compare with the result built so far, or collect all sizes of an axis before judging.",
+        ),
+        Misconception(
+            id="checks-neighbours-only",
+            specimen=against_the_next_only,
+            says="You compare each shape with the next one. A shape of ones between two others hides that those two "
+            "disagree.",
+            next="Compare with the result built so far, or collect all sizes of an axis before judging.",
+        ),
+        Misconception(
+            id="compares-with-the-old-size",
+            specimen=against_the_first_as_it_was,
+            says="You compare a later shape with a 1 that has been stretched already: (1,) and (2,) make (2,), and "
+            "another (2,) fits that.",
+            next="Compare with the result as it is now, not with the shape it began from.",
+        ),
+        Misconception(
+            id="leaves-zeros-out",
+            specimen=leaves_zeros_out,
+            says="You treat 0 as if it were no size at all: sizes other than 0 decide, and the larger one wins. Zero "
+            "is an ordinary size, and only a 1 stretches.",
+            next="Only ones may be left out of the comparison.",
         ),
         Misconception(
             id="stops-at-the-shortest",

@@ -67,13 +67,12 @@ class _KeepsTheFirst:
 class _KeepsTheLatestOnly:
     def __init__(self, n):
         self.n = n
-        self.kept = []
 
     def push(self, block):
-        self.kept = [block[-self.n :].copy()]
+        self.latest = block[-self.n :].copy()
 
     def tails(self):
-        return list(self.kept)
+        return [self.latest]
 
 
 class _TurnsIntoLists:
@@ -88,6 +87,69 @@ class _TurnsIntoLists:
         return list(self.kept)
 
 
+class _StartsBelowZero:
+    def __init__(self, n):
+        self.n = n
+        self.kept = []
+
+    def push(self, block):
+        self.kept.append(block[len(block) - self.n :].copy())
+
+    def tails(self):
+        return list(self.kept)
+
+
+class _SkipsShortBlocks:
+    def __init__(self, n):
+        self.n = n
+        self.kept = []
+
+    def push(self, block):
+        if len(block) >= self.n:
+            self.kept.append(block[-self.n :].copy())
+
+    def tails(self):
+        return list(self.kept)
+
+
+class _EmptiesItself:
+    def __init__(self, n):
+        self.n = n
+        self.kept = []
+
+    def push(self, block):
+        self.kept.append(block[-self.n :].copy())
+
+    def tails(self):
+        kept, self.kept = self.kept, []
+        return kept
+
+
+class _CutsTheLastAxis:
+    def __init__(self, n):
+        self.n = n
+        self.kept = []
+
+    def push(self, block):
+        self.kept.append(block[..., -self.n :].copy())
+
+    def tails(self):
+        return list(self.kept)
+
+
+class _SharesOneList:
+    kept = []  # noqa: RUF012 - the mistake
+
+    def __init__(self, n):
+        self.n = n
+
+    def push(self, block):
+        self.kept.append(block[-self.n :].copy())
+
+    def tails(self):
+        return list(self.kept)
+
+
 class _JoinsTheTails:
     def __init__(self, n):
         self.n = n
@@ -97,7 +159,7 @@ class _JoinsTheTails:
         self.kept.append(block[-self.n :].copy())
 
     def tails(self):
-        return np.concatenate(self.kept) if self.kept else []
+        return np.concatenate(self.kept)
 
 
 class _NewestFirst:
@@ -133,7 +195,7 @@ KEEP_ALIVE = Exercise(
         Case(
             "blocks of rows, int16", lambda rng: _pushes(2, [rng.integers(0, 99, (50, 3), np.int16) for _ in range(3)])
         ),
-        Case("a block shorter than n", lambda rng: _pushes(4, [rng.normal(size=2), rng.normal(size=6)])),
+        Case("blocks shorter than n", lambda rng: _pushes(4, [rng.normal(size=size) for size in (3, 6, 1)])),
         Case(
             "asked after every push", lambda rng: _pushes(3, [rng.normal(size=8) for _ in range(3)], ask_between=True)
         ),
@@ -178,6 +240,40 @@ KEEP_ALIVE = Exercise(
             specimen=_TurnsIntoLists,
             says="Your tails are Python lists: the memory of the block is free, but dtype and shape are lost.",
             next="There is a way to copy that leaves an array an array.",
+        ),
+        Misconception(
+            id="starts-below-zero",
+            specimen=_StartsBelowZero,
+            says="For a block shorter than n your start, `len(block) - n`, is negative, and a negative start counts "
+            "from the end: samples at the front of the short block are lost.",
+            next="What is the least your start may be? Or name it from the end in the first place.",
+        ),
+        Misconception(
+            id="skips-short-blocks",
+            specimen=_SkipsShortBlocks,
+            says="A block shorter than n leaves no tail behind; it should be kept whole.",
+            next="A slice that reaches past the start returns what is there.",
+        ),
+        Misconception(
+            id="empties-itself",
+            specimen=_EmptiesItself,
+            says="After `tails()` your object has forgotten the blocks pushed before: asked again, it returns only "
+            "what came since.",
+            next="Asking changes nothing: return the tails and go on keeping them.",
+        ),
+        Misconception(
+            id="cuts-the-last-axis",
+            specimen=_CutsTheLastAxis,
+            says="Of a block with rows you cut the columns: your slice works on the last axis, and samples are counted "
+            "along the first.",
+            next="A single slice, without `...`, applies to the first axis.",
+        ),
+        Misconception(
+            id="shares-one-list",
+            specimen=_SharesOneList,
+            says="The tails of an earlier object turn up in this one: all your objects share one list, because it was "
+            "made once, outside `__init__`.",
+            next="Make the list where each new object is made.",
         ),
         Misconception(
             id="joins-the-tails",

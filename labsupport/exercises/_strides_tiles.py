@@ -187,7 +187,8 @@ DIAGONAL_VIEW = Exercise(
     id="strides/diagonal-view",
     kind="function",
     task="Return the k-th diagonal of the matrix `m` as a view that can be written to: k = 0 is the main diagonal, "
-    "k > 0 lies above it (to the right), k < 0 below. Any shape, any strides; empty when it misses the matrix.",
+    "k > 0 lies above it (to the right), k < 0 below. Any shape, any strides; empty, with the dtype of `m`, when it "
+    "misses the matrix.",
     names=("diagonal_view",),
     setup=_SETUP,
     reference=diagonal_view,
@@ -200,7 +201,9 @@ DIAGONAL_VIEW = Exercise(
         Case("a transposed matrix, k = 1", lambda rng: (rng.normal(size=(12, 12))[3:7, 3:9].T, 1)),
         Case("columns backwards: the other diagonal", lambda rng: (rng.normal(size=(16, 6))[6:10, ::-1], 0)),
         Case("k left out", lambda rng: (rng.normal(size=(4, 6)),)),
-        Case("k beyond the last column", lambda rng: (rng.normal(size=(6, 4)), 4)),
+        Case("k one past the last column", lambda rng: (rng.normal(size=(6, 4)), 4)),
+        Case("k far past the last column, int16", lambda rng: (rng.permutation(24).reshape(6, 4).astype(np.int16), 7)),
+        Case("k far below the last row, float32", lambda rng: (rng.normal(size=(3, 5)).astype(np.float32), -5)),
     ),
     probe=Probe("call", {"view_of": 0, "writeable": True}),
     misconceptions=(
@@ -213,8 +216,9 @@ DIAGONAL_VIEW = Exercise(
         Misconception(
             id="read-only-diagonal",
             specimen=_diagonal_read_only,
-            says="`np.diagonal` gives a view, but a read-only one, so nobody can add to the diagonal through it.",
-            next="Build the view yourself from a start, a length and one stride.",
+            says="Your view is read-only, as the result of `np.diagonal` is: nobody can add to the diagonal through "
+            "it.",
+            next="A view you build yourself, from a start, a length and one stride, can be written to.",
         ),
         Misconception(
             id="wrong-side",

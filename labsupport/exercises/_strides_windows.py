@@ -70,6 +70,10 @@ def _element_number(index, shape, strides, itemsize, offset):
     return (offset + sum(i * step for i, step in zip(index, strides))) // itemsize
 
 
+def _zero_means_itemsize(index, shape, strides, itemsize, offset):
+    return offset + sum(i * (step or itemsize) for i, step in zip(index, strides))
+
+
 def _strides_reversed(index, shape, strides, itemsize, offset):
     return offset + sum(i * step for i, step in zip(index, reversed(strides)))
 
@@ -163,6 +167,13 @@ ADDRESS_OF = Exercise(
             next="The sum was right before you divided it.",
         ),
         Misconception(
+            id="takes-zero-for-missing",
+            specimen=_zero_means_itemsize,
+            says="You replace a stride of 0 by the itemsize. Nothing is missing there: a step along that axis goes "
+            "nowhere, so one row is read again and again.",
+            next="What is 0 times any index?",
+        ),
+        Misconception(
             id="strides-from-the-right",
             specimen=_strides_reversed,
             says="You pair the first index with the last stride. Strides stand in the order of the axes: strides[0] "
@@ -222,6 +233,11 @@ def _stride_is_itemsize(x, width):
 
 def _stride_is_eight(x, width):
     return as_strided(x, (len(x) - width + 1, width), (8, 8), writeable=False)
+
+
+def _jump_without_sign(x, width):
+    step = abs(x.strides[0])
+    return as_strided(x, (len(x) - width + 1, width), (step, step), writeable=False)
 
 
 def _writeable_windows(x, width):
@@ -304,6 +320,13 @@ SLIDING_WINDOWS = Exercise(
             specimen=_stride_is_eight,
             says="You jump 8 bytes, which fits float64 only. An int16 sample has 2.",
             next="Which attribute of `x` holds its own jump, whatever the dtype?",
+        ),
+        Misconception(
+            id="drops-the-sign",
+            specimen=_jump_without_sign,
+            says="The size of your jump is right, its sign is gone: the samples of `x[::-1]` lie at lower and lower "
+            "addresses, and you read upwards, out of `x`.",
+            next="Use the jump of `x` as it stands, minus sign included.",
         ),
         Misconception(
             id="writeable-alias",

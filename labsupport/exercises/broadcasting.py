@@ -1,7 +1,8 @@
 """Exercises of lesson 06: shapes aligned from the right, stretched without copies. One file per part of the lesson."""
 
 from labsupport.exercises._broadcasting_axes import CENTER_ROWS, SILENT_MSE, STANDARDIZE
-from labsupport.exercises._broadcasting_data import IMAGE_NORMALIZE, KEEP_FEATURES, ONE_HOT
+from labsupport.exercises._broadcasting_data import KEEP_FEATURES, ONE_HOT
+from labsupport.exercises._broadcasting_pictures import IMAGE_NORMALIZE
 from labsupport.exercises._broadcasting_predictions import (
     JOIN_AXES,
     PREDICT_EDGES,

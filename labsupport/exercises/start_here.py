@@ -104,6 +104,10 @@ def returns_the_batch(samples, batch_rows):
     return samples[:batch_rows]
 
 
+def puts_a_tuple_in_a_tuple(samples, batch_rows):
+    return (batch_rows, samples.shape[1:])
+
+
 RETURN_SHAPE = Exercise(
     id="start-here/return-shape",
     kind="function",
@@ -152,6 +156,13 @@ RETURN_SHAPE = Exercise(
             specimen=returns_the_batch,
             says="You return the samples of the batch; the exercise asks for their shape.",
             next="An array knows its own shape: ask it.",
+        ),
+        Misconception(
+            id="puts-a-tuple-in-a-tuple",
+            specimen=puts_a_tuple_in_a_tuple,
+            says="Your result is a number and, as one second element, a whole tuple: `(4, (8, 8))` where `(4, 8, 8)` "
+            "is asked for.",
+            next="`(4, *sizes)` spreads a tuple out, and `(4,) + sizes` joins two of them.",
         ),
     ),
     hints=(
@@ -202,8 +213,39 @@ def last_rows_again(samples, batch_rows):
 
 
 def evened_out(samples, batch_rows):
-    n_batches = -(-len(samples) // batch_rows)
-    return np.array_split(samples, n_batches) if n_batches else []
+    return np.array_split(samples, -(-len(samples) // batch_rows))
+
+
+def stops_one_row_early(samples, batch_rows):
+    return [samples[start : start + batch_rows] for start in range(0, len(samples) - 1, batch_rows)]
+
+
+def rounds_to_nearest(samples, batch_rows):
+    n_batches = round(len(samples) / batch_rows)
+    return [samples[i * batch_rows : (i + 1) * batch_rows] for i in range(n_batches)]
+
+
+def makes_the_last_longer(samples, batch_rows):
+    n_batches = len(samples) // batch_rows
+    result = [samples[i * batch_rows : (i + 1) * batch_rows] for i in range(n_batches)]
+    if result:
+        result[-1] = samples[(n_batches - 1) * batch_rows :]
+    return result
+
+
+def starts_at_minus_nothing(samples, batch_rows):
+    n_batches = len(samples) // batch_rows
+    result = [samples[i * batch_rows : (i + 1) * batch_rows] for i in range(n_batches)]
+    result.append(samples[-(len(samples) % batch_rows) :])
+    return result
+
+
+def one_empty_batch_of_nothing(samples, batch_rows):
+    return np.array_split(samples, range(batch_rows, len(samples), batch_rows))
+
+
+def tuple_of_batches(samples, batch_rows):
+    return tuple(samples[start : start + batch_rows] for start in range(0, len(samples), batch_rows))
 
 
 MEND_BATCHES = Exercise(
@@ -213,7 +255,8 @@ MEND_BATCHES = Exercise(
     names=("batches",),
     reference=batches,
     cases=(
-        Case("10 rows, batches of 4: two are left over", lambda rng: (_images(10, 3)(rng), 4)),
+        Case("12 rows, batches of 5: two are left over", lambda rng: (_images(12, 3)(rng), 5)),
+        Case("9 rows, batches of 4: one is left over", lambda rng: (_images(9, 3)(rng), 4)),
         Case("8 rows, batches of 4: nothing is left over", lambda rng: (_images(8, 3)(rng), 4)),
         Case("3 rows, batches of 5: not even one full batch", lambda rng: (_images(3, 2, 2)(rng), 5)),
         Case("no rows at all", lambda rng: (_images(0, 3)(rng), 4)),
@@ -247,7 +290,44 @@ MEND_BATCHES = Exercise(
             id="evens-out-the-sizes",
             specimen=evened_out,
             says="The right number of batches, but evened out: the full ones must have exactly `batch_rows` samples.",
-            next="`array_split` chooses sizes for you. Slice at multiples of `batch_rows` instead.",
+            next="Cut at multiples of `batch_rows`; then only the last one can be short.",
+        ),
+        Misconception(
+            id="stops-one-row-early",
+            specimen=stops_one_row_early,
+            says="When a single sample is left over, it is lost: your starts end one sample too early.",
+            next="The last sample has the index `len(samples) - 1`, and a batch may start there.",
+        ),
+        Misconception(
+            id="rounds-to-the-nearest-number",
+            specimen=rounds_to_nearest,
+            says="Your number of batches is rounded to the nearest one, so a rest of less than half a batch is lost.",
+            next="Any rest, however small, needs a batch: round up.",
+        ),
+        Misconception(
+            id="makes-the-last-longer",
+            specimen=makes_the_last_longer,
+            says="You give the samples left over to the last full batch, which is then longer than `batch_rows`.",
+            next="Let them be a batch of their own. What should come out when there is no full batch to add them to?",
+        ),
+        Misconception(
+            id="starts-at-minus-nothing",
+            specimen=starts_at_minus_nothing,
+            says="When nothing is left over, your last slice starts at `-0`. That is 0, so it holds every sample "
+            "again.",
+            next="Count the start of the last batch from the front, and add a batch only if samples are left.",
+        ),
+        Misconception(
+            id="cuts-nothing-into-one",
+            specimen=one_empty_batch_of_nothing,
+            says="Without any samples you return one batch, and it is empty. No samples need no batch.",
+            next="What should the list hold when `len(samples)` is 0?",
+        ),
+        Misconception(
+            id="returns-a-tuple",
+            specimen=tuple_of_batches,
+            says="The batches are right, but in a tuple. The contract asks for a list.",
+            next="`[... for ...]` makes a list; `list(...)` turns anything you can loop over into one.",
         ),
     ),
     hints=(

@@ -41,6 +41,17 @@ def windows_by_interface(x, width):
     return np.asarray(recipe)
 
 
+def windows_turned_over(x, width):
+    (step,) = x.strides
+    return np.lib.stride_tricks.as_strided(x, (width, len(x) - width + 1), (step, step), writeable=False).T
+
+
+def windows_sealed_by_broadcasting(x, width):
+    """Like sliding_window_view, by hand."""
+    windows = np.lib.stride_tricks.as_strided(x, (len(x) - width + 1, width), x.strides * 2)
+    return np.broadcast_to(windows, windows.shape)
+
+
 # -- block-view
 
 
@@ -59,6 +70,10 @@ def tiles_by_windows(m, rows, cols):
 
 def tiles_by_moving_axes(m, rows, cols):
     return np.moveaxis(m.reshape(-1, rows, m.shape[1] // cols, cols), 1, 2)
+
+
+def tiles_by_einsum(m, rows, cols):
+    return np.einsum("iajb->ijab", m.reshape(-1, rows, m.shape[1] // cols, cols))
 
 
 # -- diagonal-view
@@ -85,6 +100,21 @@ def diagonal_by_length(m, k=0):
     return np.lib.stride_tricks.as_strided(start, (length,), (m.strides[0] + m.strides[1],))
 
 
+def diagonal_or_nothing(m, k=0):
+    rows, cols = m.shape
+    if k >= cols or -k >= rows:
+        return np.empty(0, dtype=m.dtype)
+    start = m[:, k:] if k >= 0 else m[-k:]
+    return np.lib.stride_tricks.as_strided(start, (min(start.shape),), (sum(m.strides),))
+
+
+def diagonal_by_turning(m, k=0):
+    if k < 0:
+        return diagonal_view(m.T, -k)  # noqa: F821 - its own name, once it is an answer
+    n = max(min(m.shape[0], m.shape[1] - k), 0)
+    return np.lib.stride_tricks.as_strided(m[:n, k : k + n], (n,), (sum(m.strides),))
+
+
 # -- write-through
 
 
@@ -105,6 +135,27 @@ def clip_by_putmask(heights, limit):
 def clip_by_indices(heights, limit):
     heights[np.nonzero(heights > limit)] = limit
     return heights
+
+
+def clip_element_by_element(heights, limit):
+    with np.nditer(heights, op_flags=["readwrite"]) as elements:
+        for element in elements:
+            if element > limit:
+                element[...] = limit
+    return heights
+
+
+def clip_along_the_flat_iterator(heights, limit):
+    for i, height in enumerate(heights.flat):
+        if height > limit:
+            heights.flat[i] = limit
+    return heights
+
+
+def clip_row_by_row(heights, limit):
+    for row in np.atleast_2d(heights):
+        row[row > limit] = limit
+    return heights[:]
 
 
 # -- keep-alive
@@ -136,6 +187,34 @@ class TailsByFancyIndex:
         return self.all
 
 
+class TailsAsBytes:
+    def __init__(self, n):
+        self.n = n
+        self.kept = []
+
+    def push(self, block):
+        tail = block[-self.n :]
+        self.kept.append((tail.tobytes(), tail.dtype, tail.shape))
+
+    def tails(self):
+        return [np.frombuffer(raw, dtype).reshape(shape) for raw, dtype, shape in self.kept]
+
+
+class TailsInRoomOfTheirOwn:
+    def __init__(self, n):
+        self.n = n
+        self.kept = []
+
+    def push(self, block):
+        tail = block[-self.n :]
+        own = np.empty_like(tail)
+        own[...] = tail
+        self.kept.append(own)
+
+    def tails(self):
+        return [tail.copy() for tail in self.kept]
+
+
 # -- in-place-safe
 
 
@@ -157,14 +236,59 @@ def smooth_if_shared(x, out):
     return out
 
 
+def smooth_by_list(x, out):
+    values = x.tolist()
+    last = len(values) - 1
+    for i, value in enumerate(values):
+        out[i] = value if i in (0, last) else (values[i - 1] + value + values[i + 1]) / 3
+    return out
+
+
+def smooth_by_joining(x, out):
+    out[...] = np.concatenate([x[:1], (x[:-2] + x[1:-1] + x[2:]) / 3, x[-1:]])
+    return out
+
+
+def smooth_by_middle_first(x, out):
+    middle = (x[:-2] + x[1:-1] + x[2:]) / 3
+    out[:] = x
+    out[1:-1] = middle
+    return out
+
+
 ANSWERS = {
     "strides/address-of": [address_by_loop, address_by_dot],
-    "strides/sliding-windows": [windows_sealed_afterwards, windows_by_interface],
-    "strides/block-view": [tiles_by_four_strides, tiles_by_windows, tiles_by_moving_axes],
-    "strides/diagonal-view": [diagonal_made_writeable, diagonal_by_einsum, diagonal_by_length],
-    "strides/write-through": [clip_by_minimum, clip_by_where, clip_by_putmask, clip_by_indices],
-    "strides/keep-alive": [TailsInDeque, TailsByFancyIndex],
-    "strides/in-place-safe": [smooth_by_parts, smooth_if_shared],
+    "strides/sliding-windows": [
+        windows_sealed_afterwards,
+        windows_by_interface,
+        windows_turned_over,
+        windows_sealed_by_broadcasting,
+    ],
+    "strides/block-view": [tiles_by_four_strides, tiles_by_windows, tiles_by_moving_axes, tiles_by_einsum],
+    "strides/diagonal-view": [
+        diagonal_made_writeable,
+        diagonal_by_einsum,
+        diagonal_by_length,
+        diagonal_or_nothing,
+        diagonal_by_turning,
+    ],
+    "strides/write-through": [
+        clip_by_minimum,
+        clip_by_where,
+        clip_by_putmask,
+        clip_by_indices,
+        clip_element_by_element,
+        clip_along_the_flat_iterator,
+        clip_row_by_row,
+    ],
+    "strides/keep-alive": [TailsInDeque, TailsByFancyIndex, TailsAsBytes, TailsInRoomOfTheirOwn],
+    "strides/in-place-safe": [
+        smooth_by_parts,
+        smooth_if_shared,
+        smooth_by_list,
+        smooth_by_joining,
+        smooth_by_middle_first,
+    ],
 }
 
 # A survivor of the mutant test is named here with the reason why it is no mistake.
