@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -348,6 +349,18 @@ def test_when_the_zygote_is_gone_it_is_said(monkeypatch):
             runner.child()
 
 
+def test_where_nothing_can_be_handed_over_a_child_connects_and_shows_a_token(monkeypatch):
+    """As on Windows."""
+    from labsupport.grading.trees import OpenTree
+
+    monkeypatch.setattr(OpenTree, "_start_with_pair", OpenTree._start_with_port)
+    with opened("C") as runner, runner.child() as child:
+        assert child._tree.sock.family == socket.AF_INET
+        load(child, "def f(x):\n    return x + 1\n")
+        assert call(child, 2)["value"] == 3
+    assert child.usage["wall_s"] > 0
+
+
 # -- a job of two ranks -------------------------------------------------------------------------------------------
 
 TWO_RANKS = '''
@@ -397,8 +410,6 @@ def test_two_ranks_talk_over_a_loopback_of_their_own(caged):
 def test_a_job_reaches_neither_the_host_nor_the_references(caged):
     if not caged.counts_together:
         pytest.skip("no control groups for this user here, so no jobs")
-    import socket
-
     source = """
 import os, socket, subprocess, sys
 def f(port):
