@@ -51,9 +51,7 @@ def _share(text):
 
 def run(args):
     """Return 0 when all is graded, 1 below --fail-under, 2 for wrong use, 3 when grading failed or is not possible."""
-    from labsupport.grading.engine import Secret
-
-    secret = Secret.load(args.secret_file)
+    secret = _secret(args.secret_file)
     if args.verify:
         return _verify(args.verify, secret)
     submissions, notes = _submissions(args)
@@ -68,6 +66,15 @@ def run(args):
                 print(grading.header([found]).line, flush=True)
             raise
     return _tell(report, args, secret, grading.changed)
+
+
+def _secret(path):
+    from labsupport.grading.engine import Secret
+
+    try:
+        return Secret.load(path)
+    except LabError as error:  # a file that is not fit to be one is wrong use of this command
+        raise UsageError(error.what, why=error.why, next_step=error.next_step) from None
 
 
 def _verify(path, secret):

@@ -234,14 +234,20 @@ class Cluster:
             return client
         # One death is enough to be told about it: who counts is the grader. A worker holds no more than it works on,
         # so that a death is blamed on the submission that it had.
-        quick = {"distributed.scheduler.allowed-failures": 0, "distributed.scheduler.worker-saturation": 1.0}
+        quick = {
+            "distributed.scheduler.allowed-failures": 0,
+            "distributed.scheduler.worker-saturation": 1.0,
+            "distributed.scheduler.http.routes": [],  # no page that shows a class to other users of the machine
+            "distributed.worker.http.routes": [],
+        }
         with dask.config.set(quick):
             cluster = self._dask.LocalCluster(
                 n_workers=self._jobs,
                 threads_per_worker=1,
                 processes=True,
                 memory_limit=0,  # answers have limits of their own; a judge is small
-                dashboard_address=None,
+                dashboard_address="127.0.0.1:0",
+                scheduler_kwargs={"dashboard": False},
                 security=True,  # TLS with keys of this run: no other user of the machine can send work
                 silence_logs=logging.CRITICAL,
             )

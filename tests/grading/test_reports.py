@@ -134,7 +134,8 @@ def test_the_record_holds_every_field_and_its_signature_is_checked(tmp_path):
         "A",
         0.5,
     )
-    assert found["limits"][EXERCISES[0]]["call_s"] > 0
+    assert found["limits"]["exercises"][EXERCISES[0]]["call_s"] > 0
+    assert found["limits"]["submission"]["submission_s"] > 0
     assert found["header"]["layers"] == {"files": "ok", "network": "ok"}
 
 

@@ -37,12 +37,14 @@ def _number(value):
 
 
 def _limits(report):
-    """Return what an answer may use, per exercise that is in the report."""
+    """Return what a submission may use, and what one call of each exercise in the report may."""
     from labsupport import catalog
+    from labsupport.grading.allowance import Allowance
 
     asked = {exercise for row in report.rows if (exercise := row.exercise)}
     limits = {e.id: asdict(e.limits) for slug in report.exercises for e in catalog.exercises(slug)}
-    return {name: limit for name, limit in sorted(limits.items()) if name in asked}
+    exercises = {name: limit for name, limit in sorted(limits.items()) if name in asked}
+    return {"submission": asdict(Allowance()), "exercises": exercises}
 
 
 def canonical(value):
