@@ -2,7 +2,7 @@
 # # Take one lap through a lesson
 # Everything a lesson can ask of you, once, on small questions.
 #
-# **10 minutes (core), any laptop.** You will be able to
+# **15 minutes (core), any laptop.** You will be able to
 # run a lesson, answer and check its three kinds of exercise, and get help or undo.
 # You need: Python functions and slicing. Not here: anything hard.
 
@@ -104,7 +104,7 @@ len(digits) - images_used  # images that are in no batch
 # Five digits are never seen, and nothing says so. Change the function so that the samples left over come as a
 # shorter last batch.
 #
-# - **in**: `samples`, as above; `batch_rows`, at least 1
+# - **in**: `samples`, as above, possibly none; `batch_rows`, at least 1
 # - **out**: a list of batches, in order; all but the last have `batch_rows` samples
 # - **done when** every sample is in exactly one batch, and no batch is empty
 

@@ -2,7 +2,7 @@
 # # Read one memory in many ways
 # Take windows, tiles and diagonals out of real data without copying a byte, and know when NumPy copies for you.
 #
-# **55 minutes (core), any laptop.** You will be able to
+# **55 minutes (core), any laptop.** What is marked (more) adds about 41 minutes. You will be able to
 # compute where an element lies, build views that copy nothing, and tell a view from a copy before it costs you.
 # You need: slicing with two axes. Not here: shapes that stretch (lesson 06), tensors (lesson 08).
 
@@ -189,7 +189,7 @@ lab.check("block-view")
 # `np.diagonal`, so far, gives a read-only one.
 #
 # - **in**: `m`, a matrix, any shape, any strides; `k`, 0 for the main diagonal, positive above it, negative below
-# - **out**: the k-th diagonal, a writable view, empty where it misses the matrix
+# - **out**: the k-th diagonal, a writable view; where it misses the matrix, however far, empty with the dtype of `m`
 
 
 # %%
@@ -256,9 +256,9 @@ lab.check("predict-fancy-write")
 # A sensor reports impossible heights. The function below should cap them in the array it is given. It runs without
 # complaint and changes nothing.
 #
-# - **in**: `heights`, any shape, any strides; `limit`, a number
-# - **out**: `heights` itself, with every value above `limit` lowered to `limit`
-# - **done when** the caller's array has changed, a transposed one too
+# - **in**: `heights`, one axis or more, any strides; `limit`, a number that its dtype can hold
+# - **out**: `heights` itself (a view of all of it will do), every value above `limit` lowered to `limit`
+# - **done when** the caller's array has changed, a transposed one too, and lower values are as they were
 
 
 # %%
@@ -276,19 +276,22 @@ lab.check("write-through")
 # %% [markdown]
 # ### What a view keeps alive
 # A view needs its owner's memory. The next cell keeps ten samples of a million and deletes the rest. How many bytes
-# stay? Decide, then run it: the answer is why the class below is worth writing.
-#
-# ### Your turn: `Tails` (core)
-# - `Tails(n)`, n at least 1
-# - `push(block)`: remember the last n samples (rows, if it has several axes); fewer if the block is shorter
-# - `tails()`: a list with one array per block, oldest first
-# - **done when** a block's memory is free as soon as the caller lets go of it
+# stay? Decide, then run it.
 
 # %%
 block = np.zeros(1_000_000)
 tail = block[-10:]
 del block  # the name goes; the memory stays with tail.base
 f"{tail.nbytes:,} bytes wanted, {tail.base.nbytes:,} bytes kept alive"
+
+# %% [markdown]
+# ### Your turn: `Tails` (core)
+# That is why this class is worth writing.
+#
+# - `Tails(n)`, n at least 1
+# - `push(block)`: remember the last n samples (rows, if it has several axes); all of them if the block is shorter
+# - `tails()`: a list with one array per block, oldest first; asking changes nothing
+# - **done when** a block's memory is free as soon as the caller lets go of it
 
 
 # %%
@@ -362,9 +365,11 @@ for n in (1_000, 1_000_000):
     far = wide[: 16 * n : 16]  # n values, strides (64,)
     near = far.copy()  # the same values, strides (4,)
     lines = [np.unique(np.arange(n) * v.strides[0] // 64).size for v in (far, near)]
-    ratios = sorted(timeit(far.sum, number=3) / timeit(near.sum, number=3) for _ in range(15))
+    sums = 3_000_000 // n  # in one timing: few enough to wait for, many enough to last milliseconds
+    ratios = [timeit(far.sum, number=sums) / timeit(near.sum, number=sums) for _ in range(25)]  # in turns
+    low, middle, high = np.percentile(ratios, (25, 50, 75))
     print(f"{n:,} values: {lines[0]:,} lines against {lines[1]:,}, {lines[0] / lines[1]:.0f} times as many;")
-    print(f"  the sum takes {ratios[7]:.1f} times as long ({ratios[0]:.1f} to {ratios[-1]:.1f})")
+    print(f"  the sum takes {middle:.1f} times as long (the middle half of 25 timings: {low:.1f} to {high:.1f})")
 
 # %%
 import sys
@@ -380,7 +385,8 @@ print(sys.getsizeof(1000), "bytes in one integer object")
 
 # %% [markdown]
 # A thousand values are the control: they stay in a cache, so jumping costs little. For the million, the count is exact
-# and the time is not: it also depends on which of the two arrays fits in a cache.
+# and the time is not: it depends on which of the two arrays fits in a cache, and a busy machine spoils it. If the range
+# is wide, other programs were running: trust the counts, or run it again.
 #
 # A list holds pointers, 8 bytes each, to integer objects. If all point to one object, only the pointers count; the
 # difference to the first line is what an object takes once its 28 bytes are rounded up by the allocator.
@@ -397,12 +403,9 @@ one_is_one = ...  # np.array([1.0]).view(np.int64)[0] == 1
 # %%
 lab.check("predict-bits")
 
-# %% [markdown]
-# ### Optional: records
-# A structured dtype packs named fields into one element. Each field is a strided view. Packed tightly, a float64 may
-# start at an odd byte; `align=True` pads the record so that it does not.
-
 # %%
+# Optional: records. A structured dtype packs named fields into one element, and each field is a strided view.
+# Packed tightly, a float64 may start at an odd byte; align=True pads the record so that it does not.
 for align in (False, True):
     record = np.dtype([("station", np.int8), ("height", np.float64)], align=align)
     h = np.zeros(3, record)["height"]  # (row,)

@@ -2,7 +2,7 @@
 # # Stretch shapes, not memory
 # Combine arrays of different shape without copying one of them, and notice when NumPy combines more than you meant.
 #
-# **55 minutes (core), any laptop.** You will be able to
+# **55 minutes (core), any laptop.** What is marked (more) adds about 35 minutes. You will be able to
 # predict the shape of any combination, keep an axis where a formula needs it, and bound the memory of "every pair"
 # before you run it.
 # You need: strides, [lesson 05](05_strides.ipynb). Not here: fancy indexing and einsum (lesson 07).
@@ -35,7 +35,7 @@ tiled, stretched, tiled.bytes / stretched.bytes
 # Same numbers, half the memory: the second line never made a table of means, it only behaved as if there were one.
 # This is *broadcasting*.
 #
-# ### Predict
+# ### Predict: a grid of one number (more)
 # Here is such a table by itself: `grid = np.broadcast_to(np.full((), 1.5), (1000, 1000))`, one float64 in a million
 # places. How many bytes does `grid.nbytes` report, in how many bytes of memory do its elements lie, and what are its
 # strides?
@@ -160,9 +160,10 @@ lab.check("center-rows")
 # Statistics over axis 0 need no such care: shape (features,) meets the last axis by itself. The digits have another
 # trap. Three of their pixels are never inked (`data/README.md`), so their deviation is 0.
 #
-# - **in**: `x`, (samples, features), whole numbers or floats
+# - **in**: `x`, (samples, features), whole numbers or floats; it stays as it is
 # - **out**: each feature with mean 0 and deviation 1 over these samples
-# - **done when** a feature that never changes comes out as 0, and no other feature is touched by that
+# - **done when** a feature that never changes comes out as 0, one that is always 0.1 too, and no other feature is
+#   touched by that
 
 
 # %%
@@ -197,11 +198,9 @@ def train(targets):  # prints the loss on the way, returns the predictions, (ima
 
 predictions = train(labels[:400])
 
-# %% [markdown]
-# No error, no warning, and a loss that falls and flattens out: the curve one shows in a meeting. Now ask the model.
-# How far do its answers spread, and how far do the labels?
-
 # %%
+# No error, no warning, and a loss that falls and flattens out: the curve one shows in a meeting.
+# Now ask the model: how far do its answers spread, and how far do the labels?
 print(f"spread of the predictions {predictions.std():.2f}, of the labels {labels[:400].std():.2f}")
 print("predictions - labels has shape", (predictions - labels[:400]).shape)
 
@@ -212,7 +211,7 @@ print("predictions - labels has shape", (predictions - labels[:400]).shape)
 # ### Mend: `mean_squared_error` (core)
 # With the function below, perfect predictions of 1, 2, 3 score 4/3 instead of 0.
 #
-# - **in**: `predictions` and `targets`, floats, each (n,) or (n, 1)
+# - **in**: `predictions` and `targets`, floats, each (n,) or (n, 1); both stay as they are
 # - **out**: the mean of the n squared differences, a float
 # - **raises** `ValueError` where the numbers of samples differ, also for 1 against n
 # - **done when** a thousand samples stay within 200,000 bytes
@@ -253,10 +252,10 @@ print(f"{10_000**2 * 128 * 8 / 1e9:.0f} GB for the differences between 10,000 ve
 # have shapes (m, 1), (n,) and (m, n).
 #
 # ### Your turn: `pairwise_distance` (core)
-# - **in**: `a`, (m, features), and `b`, (n, features), float64
+# - **in**: `a`, (m, features), and `b`, (n, features), float64; m may be 0, and both stay as they are
 # - **out**: the Euclidean distance from every row of `a` to every row of `b`, (m, n)
-# - **done when** 220 against 40 points with 32 features take at most 1,000,000 bytes and 200 lines run, and nearly
-#   equal points give no NaN
+# - **done when** 220 against 40 points with 32 features take at most 1,000,000 bytes and 200 executed Python lines,
+#   and nearly equal points give no NaN
 
 
 # %%
@@ -299,7 +298,7 @@ lab.check("batched-matvec")
 # features it picks samples, silently.
 #
 # - **in**: `x`, (samples, features), and `keep`, (features,), True or False
-# - **out**: the features to keep, (samples, kept), samples untouched
+# - **out**: the features to keep, (samples, kept): two axes, the same rows, the same dtype
 
 
 # %%
@@ -318,7 +317,8 @@ lab.check("keep-features")
 #
 # - **in**: `labels`, (n,), whole numbers from 0 to `n_classes` - 1
 # - **out**: (n, n_classes), float32: 1 where the column is the row's label, else 0
-# - **done when** no loop runs over the labels (at most 30 lines for 100 of them), and no labels give (0, n_classes)
+# - **done when** no loop runs over the labels (at most 30 executed Python lines for 100 of them), and no labels give
+#   (0, n_classes)
 
 
 # %%
@@ -333,7 +333,7 @@ lab.check("one-hot")
 
 # %% [markdown]
 # ### Predict: joined shapes, chosen dtypes
-# `a` and `b` are both `np.zeros((3, 4))`: write three shapes. Then write three dtypes by name, such as `"int64"`, and
+# `a` and `b` are both `np.zeros((3, 4))`: write three shapes. Then write three dtypes by name, such as `"uint8"`, and
 # two values as a list.
 
 # %%
@@ -385,6 +385,14 @@ empty_plus_three = ...  # np.zeros(0) + np.zeros(3)
 lab.check("predict-edges")
 
 # %% [markdown]
+# ## Bring your own
+# Put two arrays of yours in place of these, or only their shapes, before your next expensive line.
+
+# %%
+mine, other = np.arange(3).reshape(3, 1), np.arange(4)  # or shapes: (64, 1, 128), (32, 128)
+lab.show("broadcasting", mine, other)
+
+# %% [markdown]
 # ## Close
 # You can now say what shape comes out before you run a line, and what it will cost.
 #
@@ -405,10 +413,3 @@ lab.check("predict-edges")
 # pictures: `data/README.md`.
 #
 # Next: lesson 07, indexing, einsum and compiled loops (planned), or back to the [overview](home.ipynb).
-#
-# ## Bring your own
-# Put two arrays of yours in place of these, or only their shapes, before your next expensive line.
-
-# %%
-mine, other = np.arange(3).reshape(3, 1), np.arange(4)  # or shapes: (64, 1, 128), (32, 128)
-lab.show("broadcasting", mine, other)

@@ -4,14 +4,14 @@
 # A course in notebooks: you predict, run, answer and get told what is wrong with *your* answer. Figures are drawn from
 # your own arrays, and costs are counted, not guessed.
 #
-# First time here? **[Take one lap through a lesson](00_start_here.ipynb)**; it needs ten minutes.
+# First time here? **[Take one lap through a lesson](00_start_here.ipynb)**; it needs a quarter of an hour.
 
 # %% [markdown]
 # ## Open today
 #
 # | | lesson | about | core |
 # | --- | --- | --- | --- |
-# | 00 | [start_here](00_start_here.ipynb) | how a lesson works | 10 minutes |
+# | 00 | [start_here](00_start_here.ipynb) | how a lesson works | 15 minutes |
 # | 05 | [strides](05_strides.ipynb) | memory, views and copies | 55 minutes |
 # | 06 | [broadcasting](06_broadcasting.ipynb) | aligned shapes without copies | 55 minutes |
 
