@@ -83,6 +83,13 @@ def load(answer: Answer, namespace=None):
 
 def live_source(obj):
     """Return the source of a live function or class, or None when it has none (built-in, `exec`, a lambda)."""
+    try:
+        return _live_source(obj)
+    except Exception:  # an object may answer any of these questions by raising
+        return None
+
+
+def _live_source(obj):
     obj = inspect.unwrap(obj) if callable(obj) else obj
     code = getattr(obj, "__code__", None)
     if code is None and isinstance(obj, type):

@@ -94,6 +94,8 @@ def _kind_of_number(value):
 
 def _compare_numbers(got, expected, where):
     """A Python number and a NumPy scalar of its kind are the same thing; float32 is not float64, True is not 1."""
+    if type(got) is int and type(expected) is int:  # of any size: NumPy's end at 64 bits
+        return None if got == expected else Difference(kind="value", where=where, got=got, expected=expected)
     dtypes = [np.asarray(side).dtype for side in (got, expected)]
     narrower = dtypes[0] != dtypes[1] and dtypes[0].kind in "fc"
     if _kind_of_number(got) != _kind_of_number(expected) or narrower:

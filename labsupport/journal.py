@@ -19,6 +19,7 @@ class Journal:
 
     def __init__(self, folder=None):
         self.path = (folder or workspace()) / ".lab" / "journal.jsonl"
+        self._unwritten = []  # what could not be written counts until this object is gone
 
     def append(self, event, exercise="", **details):
         """Add one record; returns False when the workspace cannot be written to (a check still answers then)."""
@@ -39,6 +40,7 @@ class Journal:
                     line = line if file.read(1) == b"\n" else b"\n" + line
                 file.write(line)
         except OSError:
+            self._unwritten.append(record)
             return False
         return True
 
@@ -47,19 +49,20 @@ class Journal:
         try:
             lines = self.path.read_bytes().splitlines()
         except OSError:
-            return []
+            lines = []
         found = []
         for line in lines:
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError, RecursionError):
                 record = json.loads(line)
-                if isinstance(record, dict) and isinstance(record.get("event"), str):
+                if _is_record(record):
                     found.append(record)
-        return found
+        return found + self._unwritten
 
     def unreadable(self):
         """Return how many lines of the journal could not be read (and were left as they are)."""
         try:
-            return sum(1 for line in self.path.read_bytes().splitlines() if line.strip()) - len(self.records())
+            written = len(self.records()) - len(self._unwritten)
+            return sum(1 for line in self.path.read_bytes().splitlines() if line.strip()) - written
         except OSError:
             return 0
 
@@ -69,4 +72,12 @@ class Journal:
 
     def passed(self):
         """Return the ids of the exercises that passed at least once."""
-        return {r["exercise"] for r in self.records() if r["event"] == "check" and r.get("outcome") == "passed"}
+        return {r.get("exercise", "") for r in self.records() if r["event"] == "check" and r.get("outcome") == "passed"}
+
+
+def _is_record(record):
+    """Return whether a line is one of ours: text where text belongs."""
+    if not isinstance(record, dict):
+        return False
+    texts = (record.get("event"), record.get("exercise", ""), record.get("outcome") or "")
+    return all(isinstance(text, str) for text in texts)

@@ -50,11 +50,12 @@ _REPORT = "Nothing is wrong with your answer as far as we know: please report th
 
 
 def _not_implemented(exercise, answer):
-    """A stub says so by `NotImplementedError`, unless the exercise itself asks for that exception."""
-    return any(
-        seen.raised and seen.raised.type == "NotImplementedError" and case.raises != "NotImplementedError"
+    """A stub raises `NotImplementedError` on every case; of a prediction, each open name counts."""
+    missing = [
+        bool(seen.raised) and seen.raised.type == "NotImplementedError" and case.raises != "NotImplementedError"
         for seen, case in zip(answer, exercise.cases, strict=True)
-    )
+    ]
+    return any(missing) if exercise.kind == "prediction" else all(missing)
 
 
 def _not_yet(exercise, observed, of):
@@ -141,6 +142,8 @@ def _misconception(exercise, observed, failed):
         specimen = observed.specimens.get(misconception.id)
         if specimen is None or differs(observed.answer[failed[0]], specimen[failed[0]]):
             continue
+        if specimen[failed[0]].notes.get("printed") and not observed.answer[failed[0]].notes.get("printed"):
+            continue  # its text is about printing, and this answer prints nothing
         if exercise.kind == "prediction":
             return misconception
         if any(differs(observed.answer[i], specimen[i]) for i in failed):
@@ -165,7 +168,8 @@ def _plain_words(difference, answer, outcome, reveal, predicted):
 def _crash(raised):
     if raised.type == "ProcessEnded":  # said by a runner, not by Python
         return f"The process that ran it ended: {raised.message}."
-    at = f"Your line `{raised.line}` raised" if raised.line else "It raised"
+    line = raised.line.replace("`", "'")
+    at = f"Your line `{line}` raised" if line else "It raised"
     return f"{at} {raised.type}: {raised.message}" if raised.message else f"{at} {raised.type}."
 
 

@@ -75,7 +75,10 @@ class Lab:
         """
         exercise = self._find(name)
         namespace = self._namespace(exercise, objects, _callers_namespace())
-        verdict = self._verdict(exercise, namespace)
+        try:
+            verdict = self._verdict(exercise, namespace)
+        except Exception as error:
+            verdict = _check_failed(exercise, error)
         self._journal.append(
             "check",
             exercise.id,
@@ -219,6 +222,13 @@ class Peak:
         return f"{self.bytes:,} bytes at the peak"
 
 
+def _check_failed(exercise, error):
+    """Return the verdict when the check itself fails: most often something it needs was replaced in this session."""
+    why = f"The check itself failed ({type(error).__name__}: {str(error)[:200]})."
+    step = "Restart the kernel and run the lesson again: something the check needs may have been replaced in it."
+    return _say(exercise, Outcome.GRADER_FAULT, why, step)
+
+
 def _digest(exercise, namespace):
     """Return a digest of the answer that passed, so that a clean check can tell whether the file holds the same one."""
     from labsupport.disagreeing import digest_of_answer
@@ -280,6 +290,9 @@ def _say(exercise, outcome, why, step):
     return Verdict(exercise=exercise.id, outcome=outcome, why=why, next=step)
 
 
+_UNWRITTEN = "not recorded: the workspace cannot be written to"
+
+
 def give_hint(exercise, journal):
     """Return the next hint as a `Message` and record it; once all are given, all of them."""
     given = sum(r["event"] == "hint" for r in journal.about(exercise.id))
@@ -289,8 +302,9 @@ def give_hint(exercise, journal):
             f"All hints of {exercise.id}",
             [*lines, ("next", f"`lab.solution({exercise.short_id!r})` after one attempt.")],
         )
-    journal.append("hint", exercise.id, number=given + 1)
-    return Message(f"Hint {given + 1} of {len(exercise.hints)}   {exercise.id}", [("", exercise.hints[given])])
+    kept = journal.append("hint", exercise.id, number=given + 1)
+    lines = [("", exercise.hints[given]), ("note", "" if kept else _UNWRITTEN)]
+    return Message(f"Hint {given + 1} of {len(exercise.hints)}   {exercise.id}", lines)
 
 
 def give_solution(exercise, journal):

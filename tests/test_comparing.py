@@ -30,6 +30,7 @@ def say(got, expected, *, reveal=True):
         ((1, (2, 5)), (1, (2, 3)), "Got 5 at [1][1], expected 3."),
         ({"a": 1}, {"b": 1}, "Keys: missing 'b'; not asked for 'a'."),
         ("view", "copy", "Got 'view', expected 'copy'."),
+        (10**40, 3, f"Got {10**40}, expected 3."),
         (np.matrix([1.0]), np.array([1.0]), "Returns matrix, expected ndarray."),
         (np.array([1.0, np.nan]), np.array([1.0, 2.0]),
          "First difference at [1]: nan, expected 2 (1 of 2 elements differ, largest error 0)."),

@@ -135,11 +135,14 @@ def test_a_reference_over_its_own_budget_is_our_fault():
     assert verdict(2, 4, reference=over).outcome is Outcome.GRADER_FAULT
 
 
-def test_not_implemented_is_not_yet_wherever_it_is_raised():
-    assert verdict(2, boom("NotImplementedError")).outcome is Outcome.NOT_YET
+def test_not_implemented_on_every_case_is_not_yet_and_on_some_a_crash():
+    nothing = boom("NotImplementedError")
+    assert verdict(nothing, nothing).outcome is Outcome.NOT_YET
+    half = verdict(2, nothing)
+    assert (half.outcome, half.case) == (Outcome.CRASHED, "two")
     assert verdict(2, 4, untouched=True).outcome is Outcome.NOT_YET
     assert "still the stub" in verdict(2, 4, untouched=True).why
-    assert "still raises NotImplementedError" in verdict(2, boom("NotImplementedError")).why
+    assert "still raises NotImplementedError" in verdict(*[boom("NotImplementedError")] * 2).why
     assert "is unchanged" in verdict(2, 4, ex=exercise(kind="debug"), untouched=True).why
 
 
@@ -177,6 +180,14 @@ def test_counts_are_told_when_a_budget_is_what_failed():
     told = verdict(*fat, reference=fine, specimens={})
     assert told.measured == "5,000 bytes allocated at the peak"
     assert verdict(5, 4).measured == ""
+
+
+def test_a_message_about_printing_is_for_those_who_print():
+    prints = Misconception("prints", None, "You print.", "Return.")
+    ex = exercise(misconceptions=(prints,))
+    printed = tuple(Observation(value=None, notes={"printed": "2"}) for _ in range(2))
+    assert verdict(*printed, ex=ex, specimens={"prints": printed}).misconception == "prints"
+    assert verdict(None, None, ex=ex, specimens={"prints": printed}).misconception is None
 
 
 def test_what_was_printed_is_told():

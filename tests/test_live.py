@@ -147,6 +147,33 @@ def test_html_says_the_same_words_and_escapes_them(shell):
     assert message.head.split()[0] in page
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "class Odd:\n    def __getattr__(self, name):\n        return self\n"
+        "    def __call__(self, *a):\n        return 1\n{name} = Odd()",
+        "def {name}(*a):\n    return 1\n{name}.__wrapped__ = {name}",
+        "class Odd:\n    __code__ = 5\n    def __call__(self, *a):\n        return 1\n{name} = Odd()",
+        "def {name}(*a):\n    import sys\n    sys.stdout.close()",
+        "class E(Exception):\n    def __str__(self):\n        raise SystemExit\ndef {name}(*a):\n    raise E",
+    ],
+)
+def test_odd_answers_get_a_verdict(shell, code):
+    run(shell, code.replace("{name}", NAME))
+    assert str(run(shell, CHECK)).split()[0] in ("wrong", "crashed")
+
+
+def test_a_check_that_fails_itself_blames_nobody(shell, monkeypatch):
+    def broken(*args, **options):
+        raise TypeError("'NoneType' object is not callable")
+
+    run(shell, REFERENCE)
+    monkeypatch.setattr("labsupport.observing.verdict_on", broken)
+    told = str(run(shell, CHECK))
+    assert told.startswith("grader fault")
+    assert "Restart the kernel" in told
+
+
 def test_progress_is_told_in_words(shell):
     assert "not started" in str(progress())
     run(shell, REFERENCE)

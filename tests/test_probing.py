@@ -311,6 +311,99 @@ def test_an_exception_knows_what_would_catch_it():
     assert not raised.is_a("TypeError")
 
 
+def later(first, then):
+    """Return an answer that does `first` on its first call and `then` on every later one."""
+    calls = []
+
+    def f(x):
+        calls.append(1)
+        return first(x) if len(calls) == 1 else then(x)
+
+    return f
+
+
+def _leave(x):
+    sys.exit(1)
+
+
+@pytest.mark.parametrize("options", [{"max_allocated": 10_000}, {"max_steps": 100}])
+def test_an_answer_that_does_something_else_when_measured_is_told_so(options):
+    assert call(later(lambda x: x, _leave), 1, **options).raised.type == "SystemExit"
+
+
+@pytest.mark.skipif(not hasattr(__import__("signal"), "setitimer"), reason="a hang can only be interrupted on Unix")
+@pytest.mark.parametrize("options", [{"max_allocated": 10_000}, {"max_steps": 100}])
+def test_a_measured_call_has_a_deadline_too(options):
+    def forever(x):
+        while True:
+            pass
+
+    over = call(later(lambda x: x, forever), 1, call_s=0.1, **options).over
+    assert over.endswith("when it was called a second time")
+
+
+def test_an_answer_that_stops_the_counting_does_not_count_as_frugal():
+    import tracemalloc
+
+    def f(x):
+        tracemalloc.stop()
+        return x + 1
+
+    assert call(f, np.zeros(1000), max_allocated=100).raised.type == "MeasurementStopped"
+    assert not tracemalloc.is_tracing()
+
+
+def test_printing_without_end_fills_nothing():
+    def f():
+        for _ in range(2000):
+            print("x" * 10_000)
+        sys.stdout.close()
+
+    import tracemalloc
+
+    tracemalloc.start()
+    try:
+        seen = call(f)
+        assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    finally:
+        tracemalloc.stop()
+    assert len(seen.notes["printed"]) == 200
+
+
+def test_results_too_large_to_copy_are_named_not_copied():
+    knot = [0]
+    for _ in range(40):
+        knot = [knot, knot]
+    assert "parts" in repr(plain(knot)) or "deeply" in repr(plain(knot))
+    assert "would fill" in repr(plain(np.broadcast_to(np.zeros(1), (10**8, 1))))
+    assert "together" in repr(plain([np.broadcast_to(np.zeros(1), (25_000_000,))] * 2))
+
+
+def test_values_that_cannot_be_shown_are_still_values():
+    class Rude:
+        __hash__ = object.__hash__
+
+        def __repr__(self):
+            raise RuntimeError
+
+    assert list(plain({Rude(): 1})) == ["<Rude as a key>"]
+    loop = []
+    loop.append(loop)
+    assert "deeply" in repr(plain_literal(loop))
+
+
+@pytest.mark.skipif(not hasattr(__import__("signal"), "setitimer"), reason="only Unix has this timer")
+def test_an_alarm_of_the_learner_goes_on():
+    import signal
+
+    signal.setitimer(signal.ITIMER_REAL, 100)
+    try:
+        call(lambda: 1)
+        assert 90 < signal.getitimer(signal.ITIMER_REAL)[0] <= 100
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
 def test_garbage_collection_is_left_as_it_was():
     gc.disable()
     try:

@@ -49,7 +49,9 @@ def main(argv=None):
     argv = list(sys.argv[1:] if argv is None else argv)
     _never_fail_on_a_character()
     try:
-        return _dispatch(argv)
+        code = _dispatch(argv)
+        sys.stdout.flush()  # a closed pipe shows itself here, not at exit where nobody can answer for it
+        return code
     except LabError as error:
         print(error, file=sys.stderr)
         return error.exit_code

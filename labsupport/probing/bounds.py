@@ -5,7 +5,7 @@ from numpy.lib.array_utils import byte_bounds
 
 __all__ = ["unreadable"]
 
-_LARGEST = 1_000_000_000  # bytes of a result that is still copied for comparison
+_LARGEST = 256_000_000  # bytes of a result that is still copied for comparison
 _MOST_BASES = 40
 
 
@@ -17,8 +17,6 @@ def unreadable(array):
     """
     if not array.size:
         return None
-    if array.nbytes > _LARGEST:
-        return f"an array of shape {array.shape}, which would fill {array.nbytes:,} bytes"
     owner = _last_array(array)
     low, high = byte_bounds(array)
     owner_low, owner_high = byte_bounds(owner)
@@ -26,6 +24,8 @@ def unreadable(array):
         return f"a view that reads {high - owner_high:,} bytes past the end of the memory it was made from"
     if low < owner_low:
         return f"a view that reads {owner_low - low:,} bytes before the start of the memory it was made from"
+    if array.nbytes > _LARGEST:
+        return f"an array of shape {array.shape}, which would fill {array.nbytes:,} bytes"
     return None
 
 

@@ -5,9 +5,9 @@ import weakref
 import numpy as np
 
 from labsupport.course import Observation
-from labsupport.probing.call import all_gone, measure, owner_of
+from labsupport.probing.call import all_gone, measure, owner_of, second_call
 from labsupport.probing.plain import fresh, plain
-from labsupport.probing.running import attempt
+from labsupport.probing.running import SecondCall, attempt
 
 __all__ = ["run"]
 
@@ -32,7 +32,10 @@ def run(subject, inputs, options, limits):
     if raised or over:
         return Observation(raised=raised, over=over, notes=notes)
     counted = {name: options[name] for name in options if name != "releases"}
-    facts, more = measure(subject, lambda: (fresh(steps),), drive, counted)
+    try:
+        facts, more = measure(subject, lambda: (fresh(steps),), drive, counted, limits.call_s)
+    except SecondCall as again:
+        return second_call(again, notes)
     if options.get("releases"):
         facts["released"] = _all_released(built, fresh(steps), limits)
     return Observation(value=result[1], facts=facts, notes=notes | more)

@@ -8,6 +8,8 @@ __all__ = ["Opaque", "fresh", "identical", "plain", "plain_literal"]
 
 _SCALARS = (bool, int, float, complex, str, bytes)
 _MAX_DEPTH = 40
+_MOST_PARTS = 200_000
+_MOST_BYTES = 256_000_000
 
 
 class Opaque:
@@ -25,32 +27,63 @@ class Opaque:
         return f"<{self.type_name}>"
 
 
-def plain(value, depth=0):
+def plain(value):
     """Return a deep copy of `value` as plain data.
 
     None, bool, int, float, complex, str, bytes, list, tuple, dict, ndarray and NumPy scalars of exactly
     these types are copied; everything else, subclasses and views that must not be read included, becomes an `Opaque`.
+    So does what is nested too deeply, has too many parts, or fills too many bytes to be copied for every case.
     """
-    kind = type(value)
-    if value is None or kind in _SCALARS:
-        return value
-    if kind is np.ndarray:
-        problem = "ndarray of objects" if value.dtype == object else unreadable(value)
-        return Opaque(problem) if problem else value.copy()
-    if isinstance(value, np.generic) and kind.__module__ == "numpy":
+    return _Copying().copy(value, 0)
+
+
+class _Copying:
+    """One copy being made: how many parts and bytes it may still have."""
+
+    def __init__(self):
+        self.parts, self.bytes = _MOST_PARTS, _MOST_BYTES
+
+    def copy(self, value, depth):
+        kind = type(value)
+        self.parts -= 1
+        if self.parts < 0:
+            return Opaque(f"structure of more than {_MOST_PARTS:,} parts")
+        if value is None or kind in _SCALARS:
+            return value
+        if kind is np.ndarray:
+            return self._array(value)
+        if isinstance(value, np.generic) and kind.__module__ == "numpy":
+            return value.copy()
+        if depth > _MAX_DEPTH:
+            return Opaque("structure nested too deeply")
+        if kind in (list, tuple) or _is_shape(kind):
+            copies = (self.copy(item, depth + 1) for item in value)
+            return list(copies) if kind is list else tuple(copies)
+        if kind is dict:
+            return {_key(key): self.copy(item, depth + 1) for key, item in value.items()}
+        return Opaque(kind.__name__)
+
+    def _array(self, value):
+        if value.dtype == object:
+            return Opaque("ndarray of objects")
+        if problem := unreadable(value):
+            return Opaque(problem)
+        self.bytes -= value.nbytes
+        if self.bytes < 0:
+            return Opaque(f"arrays of more than {_MOST_BYTES:,} bytes together")
         return value.copy()
-    if depth > _MAX_DEPTH:
-        return Opaque("structure nested too deeply")
-    if kind in (list, tuple):
-        return kind(plain(item, depth + 1) for item in value)
-    if kind is dict:
-        return {
-            plain(k, depth + 1) if type(k) in (str, int) else repr(k): plain(v, depth + 1) for k, v in value.items()
-        }
-    return Opaque(kind.__name__)
 
 
-def plain_literal(value):
+def _is_shape(kind):
+    """A `torch.Size` is what torch calls a shape: a tuple in all but name."""
+    return kind.__name__ == "Size" and kind.__module__ == "torch" and issubclass(kind, tuple)
+
+
+def _key(key):
+    return key if type(key) in (str, int) else f"<{type(key).__name__} as a key>"
+
+
+def plain_literal(value, depth=0):
     """Return a predicted or computed value in the form predictions are compared in.
 
     What was predicted counts, not how it was written: lists count as tuples, NumPy scalars as the number they hold,
@@ -61,7 +94,9 @@ def plain_literal(value):
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if isinstance(value, (list, tuple)):
-        return tuple(plain_literal(item) for item in value)
+        if depth > _MAX_DEPTH:
+            return Opaque("structure nested too deeply")
+        return tuple(plain_literal(item, depth + 1) for item in value)
     if type(value) is float and value.is_integer():
         return int(value)
     return value.strip().casefold() if type(value) is str else plain(value)

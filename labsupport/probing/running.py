@@ -9,20 +9,48 @@ import signal
 import sys
 import sysconfig
 import threading
+import time
 import tracemalloc
 import warnings
 
 from labsupport.course import Raised
 
-__all__ = ["OverLimit", "attempt", "count_steps", "peak_bytes"]
+__all__ = ["OverLimit", "SecondCall", "attempt", "count_steps", "peak_bytes"]
 
 _KEEP_PRINTED = 200
+_TRACED = 4  # times as long as untraced code may take, since a trace slows each line down
 # Folders whose lines are not the answer's; a child in a cage adds those it finds its packages in.
 LIBRARIES = tuple(sysconfig.get_paths()[key] for key in ("stdlib", "purelib", "platlib"))
 
 
 class OverLimit(BaseException):
     """Raised inside an answer that runs too long; not an `Exception`, so that a broad `except` cannot eat it."""
+
+
+class SecondCall(Exception):
+    """An answer that returned the first time and did something else when it was called again to be measured."""
+
+    def __init__(self, raised, over):
+        super().__init__(raised, over)
+        self.raised, self.over = raised, over
+
+
+class _Sink(io.TextIOBase):
+    """A stream that keeps the beginning of what is printed; it cannot be filled, and closing it does nothing."""
+
+    def __init__(self):
+        self.text = ""
+
+    def writable(self):
+        return True
+
+    def write(self, text):
+        if len(self.text) < _KEEP_PRINTED:
+            self.text += text[: _KEEP_PRINTED - len(self.text)]
+        return len(text)
+
+    def close(self):
+        pass
 
 
 @contextlib.contextmanager
@@ -35,39 +63,44 @@ def _deadline(seconds):
     def ring(*_):
         raise OverLimit
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)  # rings again, for code that swallows the first
+    before, started = signal.signal(signal.SIGALRM, ring), time.monotonic()
+    # Rings again, for code that swallows the first.
+    others_s, others_interval_s = signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+        if others_s:  # somebody else's alarm goes on, with the time that has passed meanwhile taken off
+            left_s = max(1e-3, others_s - (time.monotonic() - started))
+            signal.setitimer(signal.ITIMER_REAL, left_s, others_interval_s)
+
+
+@contextlib.contextmanager
+def _quiet(sink):
+    with warnings.catch_warnings(), contextlib.redirect_stdout(sink), contextlib.redirect_stderr(_Sink()):
+        warnings.simplefilter("ignore")
+        yield
 
 
 def attempt(function, args, seconds):
     """Call `function(*args)` and return (result, Raised or None, over-limit text or None, printed text)."""
-    printed = io.StringIO()
+    printed = _Sink()
     try:
-        with (
-            _deadline(seconds),
-            warnings.catch_warnings(),
-            contextlib.redirect_stdout(printed),
-            contextlib.redirect_stderr(io.StringIO()),
-        ):
-            warnings.simplefilter("ignore")
-            return function(*args), None, None, printed.getvalue()[:_KEEP_PRINTED]
+        with _deadline(seconds), _quiet(printed):
+            return function(*args), None, None, printed.text
     except OverLimit:
-        return None, None, f"still running after {seconds:g} s", printed.getvalue()[:_KEEP_PRINTED]
+        return None, None, f"still running after {seconds:g} s", printed.text
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # SystemExit and friends included: an answer must not end the check
-        return None, _as_raised(error), None, printed.getvalue()[:_KEEP_PRINTED]
+        return None, _as_raised(error), None, printed.text
 
 
 def _as_raised(error):
     try:
         message = str(error)
-    except Exception:
+    except BaseException:
         message = "(its text cannot be shown)"
     line, lineno = "", 0
     trace = error.__traceback__
@@ -104,18 +137,21 @@ def _is_library(filename):
     )
 
 
-def peak_bytes(function, make_args, rounds=2):
+def peak_bytes(function, make_args, seconds, rounds=2):
     """Return (peak bytes allocated during a call, bytes still held afterwards) by `tracemalloc`.
 
     Held is what the result keeps alive once the caller has let go of the inputs: an input it refers to counts.
-    The smaller of two rounds counts: the first one also pays for caches and lazy imports. Errors count as 0.
+    The smaller of two rounds counts: the first one also pays for caches and lazy imports.
+
+    Raises:
+        SecondCall: the answer did not return this time, or stopped the counting.
     """
     was_tracing, was_collecting = tracemalloc.is_tracing(), gc.isenabled()
     gc.disable()  # old garbage freed in the middle would count in the answer's favour
     if not was_tracing:
         tracemalloc.start()
     try:
-        seen = [_one_round(function, make_args) for _ in range(rounds)]
+        seen = [_one_round(function, make_args, seconds) for _ in range(rounds)]
     finally:
         if not was_tracing:
             tracemalloc.stop()
@@ -124,24 +160,31 @@ def peak_bytes(function, make_args, rounds=2):
     return min(peak for peak, _ in seen), min(held for _, held in seen)
 
 
-def _one_round(function, make_args):
+def _one_round(function, make_args, seconds):
     empty, _ = tracemalloc.get_traced_memory()
     args = make_args()
     before, _ = tracemalloc.get_traced_memory()
     tracemalloc.reset_peak()
-    result = None
-    with contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        result = function(*args)
+    result, raised, over, _ = attempt(function, args, seconds)
     _, peak = tracemalloc.get_traced_memory()
     del args
     held, _ = tracemalloc.get_traced_memory()
+    if not (raised or over) and not tracemalloc.is_tracing():
+        raised = Raised(
+            type="MeasurementStopped", message="it stopped tracemalloc, which counts the bytes it allocates"
+        )
+    if raised or over:
+        raise SecondCall(raised, over)
     del result  # it had to live until the numbers were read
     return max(0, peak - before), max(0, held - empty)
 
 
-def count_steps(function, args):
-    """Return how many Python lines outside libraries ran during the call: a loop over n items takes at least n."""
+def count_steps(function, args, seconds):
+    """Return how many Python lines outside libraries ran during the call: a loop over n items takes at least n.
+
+    Raises:
+        SecondCall: the answer did not return this time.
+    """
     steps = 0
 
     def trace(frame, event, _):
@@ -155,10 +198,10 @@ def count_steps(function, args):
     sys.settrace(trace)
     threading.settrace(trace)  # a loop in a thread of its own is a loop
     try:
-        with contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            function(*args)
+        _, raised, over, _ = attempt(function, args, _TRACED * seconds)
     finally:
         sys.settrace(before[0])
         threading.settrace(before[1])
+    if raised or over:
+        raise SecondCall(raised, over)
     return steps
