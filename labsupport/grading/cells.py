@@ -5,6 +5,7 @@ Nothing is executed. Reading is bounded: a text too long or nested too deeply is
 
 import ast
 import functools
+import itertools
 import re
 import unicodedata
 import warnings
@@ -12,8 +13,9 @@ from dataclasses import dataclass
 
 __all__ = ["MAX_TEXT", "Cell", "bound_by", "parse", "program_of", "refusal", "statement_key", "without"]
 
-MAX_TEXT = 100_000  # characters of one cell; reading a longer one as Python would cost too much memory
+MAX_TEXT = 30_000  # characters of one cell; reading a longer one as Python would cost too much memory
 MAX_DEPTH = 100  # levels of nested expressions and blocks
+_MOST_MARKS = 50  # marker comments of one cell
 
 _MARKER = re.compile(r"^[ \t]*#+[ \t]*exercise[ \t]*[:=]?[ \t]*([\w-]+)[ \t]*/[ \t]*([\w-]+)[ \t]*$", re.I | re.M)
 _BEGUN = re.compile(r"^(?:(?:async +)?def|class) +(\w+)|^(\w+) *=(?!=)", re.M)
@@ -36,7 +38,7 @@ class Cell:
     @functools.cached_property
     def marks(self):
         """The exercise ids its marker comments name, with the position of each in the text."""
-        found = _MARKER.finditer(self.text)
+        found = itertools.islice(_MARKER.finditer(self.text), _MOST_MARKS)
         return tuple((f"{_plain(m[1])}/{_plain(m[2])}", m.start()) for m in found)
 
     @functools.cached_property
@@ -90,6 +92,7 @@ def refusal(text):
     return _read(text)[1]
 
 
+@functools.lru_cache(maxsize=4)  # one candidate is looked at from several sides; more would keep large trees
 def _read(text):
     if len(text) > MAX_TEXT:
         return None, f"it has {len(text):,} characters; an answer may have {MAX_TEXT:,}"

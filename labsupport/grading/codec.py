@@ -159,8 +159,10 @@ class _Writer:
             self.put(item, depth + 1)
 
     def put_array(self, value, depth):
-        name = _dtype_name(value)
-        if name is None or not is_shape(value.shape):
+        if value.dtype.kind == "U" and not self.keep_layout:
+            self.make_room(value.nbytes)  # first: a stretched array is small until somebody looks at all of it
+        name = _dtype_name(value) if is_shape(value.shape) else None
+        if name is None:
             return self.put_opaque(f"ndarray of {value.dtype}")
         if self.keep_layout:
             return self.put_view(value)
@@ -250,7 +252,8 @@ def _bytes_of(array):
 
 def is_text(array):
     """Return whether an array of `U` holds only code points that are characters."""
-    codes = np.ascontiguousarray(array).reshape(-1).view(array.dtype.str[0] + "u4")
+    once = tuple(slice(None) if step else slice(1) for step in array.strides)  # a stretched axis repeats itself
+    codes = np.ascontiguousarray(array[once]).reshape(-1).view(array.dtype.str[0] + "u4")
     low = codes < _SURROGATES[0]
     low |= (codes > _SURROGATES[1]) & (codes <= sys.maxunicode)
     return bool(low.all())

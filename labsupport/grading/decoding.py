@@ -212,7 +212,10 @@ class _Reader:
             raise WireError("an unknown kind of view")
         dtype, writeable, offset, shape = self.dtype(), self.number(0, 1), self.size(), self.shape()
         strides = tuple(self.number(-codec.MAX_OFFSET, codec.MAX_OFFSET) for _ in shape)
-        return layouts.view_of(root, dtype, shape, strides, offset, bool(writeable))
+        view = layouts.view_of(root, dtype, shape, strides, offset, bool(writeable))
+        if dtype.kind == "U" and not codec.is_text(view):
+            raise WireError("text that is not Unicode")
+        return view
 
     def read_tensor(self, depth):
         name, needs_grad, shape = self.token(str), self.number(0, 1), self.shape()

@@ -5,17 +5,17 @@ looked for by several anchors, the surest first: the marker comment or the cell'
 likeness to the stub, the place in the lesson. Whatever was unclear is said in a note.
 """
 
-import difflib
 from dataclasses import dataclass
 
 from labsupport.grading.cells import Cell, bound_by, parse, refusal, statement_key
 from labsupport.grading.helping import helpers_of
 from labsupport.grading.pieces import assemble, listed
-from labsupport.grading.shipped import shipped_lesson
+from labsupport.grading.shipped import alike, shipped_lesson
 
 __all__ = ["Taken", "take_answers"]
 
 _ALIKE = 0.6
+_MOST = 30  # candidates that are looked at; of more, the last
 _NEAR = 12  # cells between which the parts of one answer may lie
 
 
@@ -106,9 +106,7 @@ class _Search:
 
     def is_misspelt(self, cell):
         """Whether its marker names no exercise, but nearly this one."""
-        known = list(self.lesson.stubs)
-        near = [difflib.get_close_matches(mark, known, 1, 0.85) for mark in cell.marked if mark not in known]
-        return [self.exercise.id] in near
+        return self.exercise.id in {self.lesson.meant_by(mark) for mark in cell.marked}
 
     def has_other_id(self, cell):
         return cell.id in self.lesson.exercise_ids and cell.id != self.lesson.id_of(self.exercise.id)
@@ -149,14 +147,10 @@ class _Search:
         return binds and not self.lesson.answers_other(cell, self.exercise.id)
 
     def alike(self):
-        if self.stub is None:
-            return []
-        matcher, best, found = difflib.SequenceMatcher(None, b=self.stub.text, autojunk=False), _ALIKE, []
-        for i in self.where(self.is_free):
-            matcher.set_seq1(self.cells[i].text[:5000])
-            if matcher.quick_ratio() >= best and (ratio := matcher.ratio()) >= best:
-                best, found = ratio, [i]
-        return found
+        free = self.where(self.is_free)[-_MOST:] if self.stub else []
+        likeness = {i: alike(self.stub.text, self.cells[i].text) for i in free}
+        best = max(likeness, key=likeness.get, default=None)
+        return [best] if best is not None and likeness[best] >= _ALIKE else []
 
     def in_place(self):
         """The only free cell between the course's cells before and after the exercise."""
@@ -179,7 +173,7 @@ class _Search:
     def answered(self, found):
         """Return the pieces that begin at these positions and hold more than the stub; no cell is in two pieces."""
         pieces, used = [], set()
-        for i in found:
+        for i in found[-_MOST:]:
             if i not in used:
                 piece = assemble(self.cells, i, self.exercise, self.lesson)
                 used.update(piece.at)

@@ -5,6 +5,7 @@ a cell that hangs or breaks something costs the answers that use it, not every a
 """
 
 import ast
+import functools
 import symtable
 import warnings
 
@@ -29,20 +30,50 @@ def helpers_of(source, cells, lesson, setup=""):
     if tree is None:
         return ()
     usable = [cell for cell in cells if cell.kind == "code" and cell.tree and not lesson.is_stub(cell)]
-    nodes = [node for cell in usable for node in cell.tree.body if not talks_to_lesson(node)]
-    modules = _modules([*nodes, *(parse(setup) or tree).body])
-    offers = [_offers(node, modules) for node in nodes]
-    chosen, needed, before = {}, _read_by(source), None
-    while before != len(chosen):
+    offered = [offer for cell in usable for offer in _offers_of(cell)]
+    modules = _modules([*(offer.node for offer in offered), *(parse(setup) or tree).body])
+    offers = [offer.binds | (offer.fills - modules) for offer in offered]
+    chosen, needed, before = set(), set(_read_by(source)), None
+    while before != len(chosen) < _MOST:
         before = len(chosen)
-        for i, offered in enumerate(offers):
-            if i not in chosen and (offered & needed or "*" in offered):
-                chosen[i] = ast.unparse(nodes[i])
-                needed |= _read_by(chosen[i])
-    texts = [chosen[i] for i in sorted(chosen)]
-    imports = {chosen[i] for i in chosen if isinstance(nodes[i], (ast.Import, ast.ImportFrom))}
-    once = [text for n, text in enumerate(texts) if text not in imports or text not in texts[:n]]
-    return tuple(once[:_MOST])
+        for i, names in enumerate(offers):
+            if i not in chosen and (names & needed or "*" in names):
+                chosen.add(i)
+                needed |= offered[i].reads
+    imported = set()
+    return tuple(offered[i].text for i in sorted(chosen)[:_MOST] if not _is_repeated(offered[i], imported))
+
+
+def _is_repeated(offer, imported):
+    """Whether the same import came before; every cell may begin with the same ones."""
+    if not isinstance(offer.node, (ast.Import, ast.ImportFrom)):
+        return False
+    known = offer.text in imported
+    imported.add(offer.text)
+    return known
+
+
+class _Offer:
+    """A statement, the names it binds, and the names of things it fills (`table[k] = v`, `rows.append(x)`)."""
+
+    def __init__(self, node):
+        self.node = node
+        self.binds, self.fills = frozenset(bound_by(node)), frozenset(_filled_by(node))
+
+    @functools.cached_property
+    def text(self):
+        return ast.unparse(self.node)
+
+    @functools.cached_property
+    def reads(self):
+        return _read_by(self.text)
+
+
+def _offers_of(cell):
+    """Return the offers of a cell's statements; kept with the cell, since every answer of a notebook asks."""
+    if "offers" not in vars(cell):
+        vars(cell)["offers"] = tuple(_Offer(node) for node in cell.tree.body if not talks_to_lesson(node))
+    return vars(cell)["offers"]
 
 
 def talks_to_lesson(node):
@@ -77,15 +108,16 @@ def _modules(nodes):
     return {name for node in imports for name in bound_by(node)}
 
 
-def _offers(node, modules):
-    """Return the names a statement binds, and the names of things it fills (`table[k] = v`, `rows.append(x)`)."""
-    names = set(bound_by(node))
+def _filled_by(node):
     for part in ast.walk(node):
         if isinstance(part, (ast.Subscript, ast.Attribute)) and isinstance(part.ctx, ast.Store):
-            names.add(_base(part))
+            base = _base(part)
         elif isinstance(part, ast.Expr) and isinstance(part.value, ast.Call):
-            names |= {_base(part.value.func)} - modules if isinstance(part.value.func, ast.Attribute) else set()
-    return names - {None}
+            base = _base(part.value.func) if isinstance(part.value.func, ast.Attribute) else None
+        else:
+            continue
+        if base is not None:
+            yield base
 
 
 def _base(node):

@@ -17,8 +17,8 @@ __all__ = ["MAX_BYTES", "Notebook", "Unreadable", "open_file", "read_bytes", "re
 
 MAX_BYTES = 20 * 1024 * 1024
 MAX_PARTS = 2_000_000  # brackets, braces and commas of the JSON: a bound on the objects Python makes of it
-MAX_CELLS = 5_000
-MAX_CODE = 500_000  # characters of all code cells
+MAX_CELLS = 1_000
+MAX_CODE = 150_000  # characters of all code cells
 
 _SAVE_AGAIN = "Open it in JupyterLab, save it there, and hand in that file."
 _FROM_BACKUP = "Hand in the file JupyterLab saved, or a copy from `.lab/backups/`."

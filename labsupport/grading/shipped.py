@@ -10,15 +10,23 @@ from labsupport import catalog
 from labsupport.grading.cells import Cell
 from labsupport.places import NOTEBOOKS
 
-__all__ = ["Shipped", "key_of", "lessons_in", "shipped_lesson"]
+__all__ = ["Shipped", "alike", "key_of", "lessons_in", "shipped_lesson"]
 
 _ALIKE = 0.6
+_LOOKED_AT = 4_000  # characters
+_WORDS = re.compile(r"\w+|[^\w\s]")
 _OPENED = re.compile(r"""\blesson\(\s*["']([\w-]+)["']""")
 
 
 def key_of(text):
     """Return a text with blank space at its ends and at line ends left out, to compare cells by."""
     return "\n".join(line.rstrip() for line in text.strip().splitlines())
+
+
+def alike(one, other):
+    """Return how alike two texts are, from 0 to 1, by their words and signs; only the beginning of long ones counts."""
+    words, others = (_WORDS.findall(text[:_LOOKED_AT]) for text in (one, other))
+    return difflib.SequenceMatcher(None, words, others, autojunk=False).ratio()
 
 
 @dataclass(frozen=True)
@@ -77,7 +85,15 @@ class Shipped:
         return stub.id if stub else "ex-" + exercise.replace("/", "-")
 
     def is_course(self, cell):
-        """Return whether a cell is one of the course's own, perhaps edited a little."""
+        """Return whether a cell is one of the course's own, perhaps edited a little; kept with the cell."""
+        if "of" not in vars(cell):
+            vars(cell)["of"] = {}
+        known = vars(cell)["of"]
+        if self.slug not in known:
+            known[self.slug] = self._is_course(cell)
+        return known[self.slug]
+
+    def _is_course(self, cell):
         if cell.marked and cell.kind == "code":
             return False
         if key_of(cell.text) in self.keys or (cell.kind == "code" and cell.statements in self._programs):
@@ -85,7 +101,22 @@ class Shipped:
         was = self._by_id.get(cell.id)
         if was is None or was.kind != cell.kind:
             return False
-        return difflib.SequenceMatcher(None, was.text[:5000], cell.text[:5000], autojunk=False).ratio() >= _ALIKE
+        return alike(was.text, cell.text) >= _ALIKE
+
+    def meant_by(self, mark):
+        """Return the exercise a marker names, or nearly names, or None."""
+        if mark in self.stubs:
+            return mark
+        if mark not in self._meant:
+            near = difflib.get_close_matches(mark[:100], self.stubs, 1, 0.85)
+            if len(self._meant) > 1000:
+                self._meant.clear()
+            self._meant[mark] = near[0] if near else None
+        return self._meant[mark]
+
+    @functools.cached_property
+    def _meant(self):
+        return {}
 
     def is_stub(self, cell):
         """Return whether a cell is some exercise's stub as shipped."""

@@ -138,14 +138,14 @@ def test_metadata_outputs_and_attachments_may_be_anything(tmp_path):
 def test_an_answer_too_long_or_too_deep_is_unreadable_and_not_lost(tmp_path):
     long = MARK + REFERENCE + "\nx = [" + "1, " * (cells.MAX_TEXT // 3) + "]"
     deep = MARK + REFERENCE + "\nx = " + "-" * 500 + "1"
-    for text, why in ((long, "100,000"), (deep, "levels deep")):
+    for text, why in ((long, "30,000"), (deep, "levels deep")):
         one = taken(tmp_path, text)
         assert (one.source, why in one.unreadable, one.cells) == ("", True, (2,))
 
 
 def test_code_beyond_the_cap_is_left_out_and_told(tmp_path):
     notebook = solved("start_here")
-    notebook.cells += [code("x" * 90_000) for _ in range(8)]
+    notebook.cells += [code("x" * 25_000) for _ in range(8)]
     found = submission(tmp_path, notebook)
     assert found.answered == len(found.answers)
     assert "left out: cell" in found.notes[0]

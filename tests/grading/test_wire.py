@@ -101,6 +101,8 @@ def test_the_caps_are_told_before_anything_is_built():
     huge = np.broadcast_to(np.float64(1), (2**15, 2**15))  # 8 GiB if anyone made it
     with pytest.raises(TooLarge, match="bytes"):
         encode(huge)
+    with pytest.raises(TooLarge, match="bytes"):
+        encode(np.broadcast_to(np.array("a"), (2**20, 2**10)))
     assert encode(np.zeros(MAX_BYTES, np.uint8), max_bytes=2 * MAX_BYTES)
 
 
@@ -173,6 +175,12 @@ def test_a_view_outside_its_array_is_refused(dtype, offset, shape, strides):
     root = ["v", 0, "<f8", 1, 3, 0]
     raw = frame([*root, "p", dtype, 1, offset, len(shape), *shape, *strides], bytes(24))
     with pytest.raises(WireError):
+        decode(raw, layouts_allowed=True)
+
+
+def test_a_view_that_reads_bytes_as_text_has_to_be_text():
+    raw = frame(["v", 0, "<c8", 0, "p", "<U2", 1, 0, 2, 3, 1048576, 0, 0], b"\xff" * 8)
+    with pytest.raises(WireError, match="Unicode"):
         decode(raw, layouts_allowed=True)
 
 
