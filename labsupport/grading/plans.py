@@ -4,6 +4,7 @@ import os
 import sys
 from pathlib import Path
 
+from labsupport.grading.mounts import HOME
 from labsupport.grading.runtime import IN_CAGE
 from labsupport.grading.syscalls import Policy, build
 from labsupport.grading.trees import encoded
@@ -32,7 +33,7 @@ def caged(runtime, allowance, *, tier, right, counted=False, work=None, change_u
         without: names of layers left out, to see that they are missed.
     """
     inside = tier == "A"
-    home = "/tmp" if inside else str(work)
+    home = HOME if inside else str(work)
     policy = Policy(
         fork=allowance.fork, exec=allowance.exec, loopback=allowance.loopback, memfd=counted and inside, alone=inside
     )
@@ -44,8 +45,6 @@ def caged(runtime, allowance, *, tier, right, counted=False, work=None, change_u
         "loopback": allowance.loopback,
         "exec": allowance.exec,
         "work": home,
-        "sealed": "/sealed" if inside else str(runtime.sealed),
-        "path": [IN_CAGE if inside else str(runtime.code), *map(str, runtime.packages)],
         "seccomp": encoded(build(policy)),
         "limits": _limits(allowance, change_user or inside),
         "processes_counted": counted or not (inside or change_user),
@@ -53,28 +52,41 @@ def caged(runtime, allowance, *, tier, right, counted=False, work=None, change_u
         "env": _environment(runtime, allowance, home),
         **_for_child(allowance),
     }
+    return plan | (_files_inside(runtime, allowance) if inside else _files_of_the_host(runtime, home))
+
+
+def _files_inside(runtime, allowance):
+    """Return what a plan says about the files of a cage of its own."""
     readable = [*runtime.readable, *(runtime.programs if allowance.exec else [])]
-    if inside:
-        plan["files"] = {
-            "root": str(runtime.root),
-            "code": str(runtime.code),
-            "sealed": str(runtime.sealed),
-            "readable": [str(path) for path in _outermost(readable)],
-            "hidden": [str(path) for path in runtime.hidden],
-            "work_bytes": allowance.work_bytes,
-            "shared_bytes": _SHARED_BYTES_OF_A_JOB if allowance.fork else _SHARED_BYTES,
-        }
-        seen = [str(path) for path in readable] + [IN_CAGE, *_SETTINGS, *(["/proc"] if allowance.fork else _MACHINE)]
-        writable = [home, "/dev/shm"]
-    else:
-        seen = [str(path) for path in runtime.fenced()] + [str(runtime.code), "/etc/ld.so.cache"]
-        writable = [home]
-    plan["landlock"] = {
-        "readable": [*seen, *_DEVICES],
-        "writable": [*writable, *_WRITABLE_DEVICES],
-        "executable": [str(path) for path in readable] if allowance.exec else [],
+    shown = [str(path) for path in _outermost(readable)]
+    files = {
+        "root": str(runtime.root),
+        "code": str(runtime.code),
+        "sealed": str(runtime.sealed),
+        "readable": shown,
+        "hidden": [str(path) for path in runtime.hidden],
+        "work_bytes": allowance.work_bytes,
+        "shared_bytes": _SHARED_BYTES_OF_A_JOB if allowance.fork else _SHARED_BYTES,
     }
-    return plan
+    machine = ["/proc"] if allowance.fork else _MACHINE
+    landlock = {
+        "readable": [*shown, IN_CAGE, *_SETTINGS, *machine, *_DEVICES],
+        "writable": [HOME, "/dev/shm", *_WRITABLE_DEVICES],
+        "executable": shown if allowance.exec else [],
+    }
+    path = [IN_CAGE, *map(str, runtime.packages)]
+    return {"files": files, "landlock": landlock, "path": path, "sealed": "/sealed"}
+
+
+def _files_of_the_host(runtime, home):
+    """Return what a plan says about the files of a child that sees the host's, behind a fence."""
+    readable = [str(path) for path in runtime.fenced()]
+    landlock = {
+        "readable": [*readable, str(runtime.code), "/etc/ld.so.cache", *_DEVICES],
+        "writable": [home, *_WRITABLE_DEVICES],
+        "executable": [],
+    }
+    return {"landlock": landlock, "path": [str(path) for path in runtime.path], "sealed": str(runtime.sealed)}
 
 
 def opened(runtime, allowance):
