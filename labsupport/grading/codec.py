@@ -253,7 +253,8 @@ def _bytes_of(array):
 def is_text(array):
     """Return whether an array of `U` holds only code points that are characters."""
     once = tuple(slice(None) if step else slice(1) for step in array.strides)  # a stretched axis repeats itself
-    codes = np.ascontiguousarray(array[once]).reshape(-1).view(array.dtype.str[0] + "u4")
+    array = array[(*once, ...)]  # the dots keep an array an array: a scalar made of such bytes is a SystemError
+    codes = np.ascontiguousarray(array).reshape(-1).view(array.dtype.str[0] + "u4")
     low = codes < _SURROGATES[0]
     low |= (codes > _SURROGATES[1]) & (codes <= sys.maxunicode)
     return bool(low.all())

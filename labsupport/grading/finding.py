@@ -46,7 +46,7 @@ class Taken:
     @property
     def told(self):
         """Where the answer was found and how, in words: "cell 7, by its marker"."""
-        return f"cell {listed(self.cells)}, {self.how}" if self.cells else self.how
+        return f"{listed(self.cells)}, {self.how}" if self.cells else self.how
 
 
 def take_answers(cells, exercises):
@@ -217,7 +217,7 @@ class _Search:
         others = [self.cells[i].number for i in named if i not in piece.at and not self.is_stub(self.cells[i].program)]
         if others:
             names = ", ".join(f"`{name}`" for name in self.exercise.names)
-            yield f"Cell {listed(others)} defines {names} as well and was not taken."
+            yield f"{names} defined in {listed(others)} as well: not taken."
         tree = parse(piece.text)
         bound = {name for node in (tree.body if tree else ()) for name in bound_by(node)}
         missing = [name for name in self.exercise.names if name not in bound]

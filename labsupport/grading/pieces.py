@@ -22,9 +22,9 @@ class Piece:
 
 
 def listed(numbers):
-    """Return numbers as words: "5", "5 and 6", "5, 6 and 7"."""
+    """Return cell numbers as words: "cell 5", "cells 5 and 6", "cells 5, 6 and 7"."""
     *most, last = map(str, numbers)
-    return f"{', '.join(most)} and {last}" if most else last
+    return f"cells {', '.join(most)} and {last}" if most else f"cell {last}"
 
 
 def assemble(cells, i, exercise, lesson):
@@ -32,10 +32,10 @@ def assemble(cells, i, exercise, lesson):
     at, text = _joined(cells, i, exercise, lesson)
     piece = Piece(at, text)
     if len(at) > 1:
-        piece.notes.append(f"The answer was split: cells {listed(cells[k].number for k in at)} were joined.")
+        piece.notes.append(f"The answer was split: {listed(cells[k].number for k in at)} were joined.")
     put_aside = [cells[k].number for k in at if cells[k].program != cells[k].text]
     if put_aside:
-        piece.notes.append(f"Lines for IPython only (`%`, `!`, `?`) in cell {listed(put_aside)} were left out.")
+        piece.notes.append(f"Lines for IPython only (`%`, `!`, `?`) in {listed(put_aside)} were left out.")
     for cut in (_other_exercises, _prose, _calls_of_the_lesson, _course_code):
         piece.text = cut(piece, exercise, lesson)
     return piece

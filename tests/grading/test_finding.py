@@ -66,7 +66,7 @@ def test_most_accidents_need_no_comment_and_some_do(tmp_path):
     assert "Calls of the lesson" in said(rearranged.merged_with_their_checks)
     assert "Text around the answer" in said(rearranged.merged_with_the_text_above)
     assert "for IPython only" in said(accidents.timed)
-    assert "as well and was not taken" in said(accidents.tried_out_below)
+    assert "as well: not taken" in said(accidents.tried_out_below)
 
 
 def test_all_accidents_at_once(tmp_path):
@@ -103,7 +103,7 @@ def test_the_last_copy_that_is_not_the_stub_is_taken(tmp_path):
 def test_an_answer_with_its_marker_beats_one_without(tmp_path):
     one = taken(tmp_path, MARK + REFERENCE, CHECK, WRONG)
     assert one.source == MARK + REFERENCE
-    assert one.notes == (f"Cell 4 defines `{NAME}` as well and was not taken.",)
+    assert one.notes == (f"`{NAME}` defined in cell 4 as well: not taken.",)
 
 
 def test_a_new_definition_before_the_check_is_what_the_check_sees(tmp_path):

@@ -258,6 +258,8 @@ HOSTILE = {
     "text with a leading zero": frame(["a", "<U01", 1, 1], bytes(4)),
     "text of 4 GB": frame(["a", "<U999999999", 0]),
     "text beyond Unicode": frame(["a", "<U1", 1, 1], b"\xff\xff\xff\xff"),
+    "text beyond Unicode without axes": frame(["a", "<U1", 0], b"\xff\xff\xff\xff"),
+    "a text scalar beyond Unicode": frame(["n", "<U1"], b"\xff\xff\xff\xff"),
     "surrogates in an array": frame(["a", "<U1", 1, 1], b"\x00\xd8\x00\x00"),
     "a bool of 2": frame(["a", "|b1", 1, 1], b"\x02"),
     "a bool scalar of 2": frame(["n", "|b1"], b"\x02"),
