@@ -1,4 +1,4 @@
-"""A program's observations: its text goes to a child, one question per case is asked, an end or a hang is an answer too."""
+"""A program's observations: its text goes to a child, a question per case follows; an end or a hang is an answer too."""
 
 from dataclasses import dataclass
 
