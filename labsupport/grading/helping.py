@@ -11,7 +11,7 @@ import warnings
 
 from labsupport.grading.cells import bound_by, parse
 
-__all__ = ["helpers_of", "talks_to_lesson"]
+__all__ = ["Offer", "helpers_of", "modules_in", "talks_to_lesson"]
 
 _LESSON = frozenset(("lab", "lesson", "progress", "get_ipython"))
 _MOST = 500  # statements
@@ -31,7 +31,7 @@ def helpers_of(source, cells, lesson, setup=""):
         return ()
     usable = [cell for cell in cells if cell.kind == "code" and cell.tree and not lesson.is_stub(cell)]
     offered = [offer for cell in usable for offer in _offers_of(cell)]
-    modules = _modules([*(offer.node for offer in offered), *(parse(setup) or tree).body])
+    modules = modules_in([*(offer.node for offer in offered), *(parse(setup) or tree).body])
     offers = [offer.binds | (offer.fills - modules) for offer in offered]
     chosen, needed, before = set(), set(_read_by(source)), None
     while before != len(chosen) < _MOST:
@@ -53,7 +53,7 @@ def _is_repeated(offer, imported):
     return known
 
 
-class _Offer:
+class Offer:
     """A statement, the names it binds, and the names of things it fills (`table[k] = v`, `rows.append(x)`)."""
 
     def __init__(self, node):
@@ -72,7 +72,7 @@ class _Offer:
 def _offers_of(cell):
     """Return the offers of a cell's statements; kept with the cell, since every answer of a notebook asks."""
     if "offers" not in vars(cell):
-        vars(cell)["offers"] = tuple(_Offer(node) for node in cell.tree.body if not talks_to_lesson(node))
+        vars(cell)["offers"] = tuple(Offer(node) for node in cell.tree.body if not talks_to_lesson(node))
     return vars(cell)["offers"]
 
 
@@ -103,7 +103,8 @@ def _read_by(text):
     return found | {target.id for target in added if isinstance(target, ast.Name)}
 
 
-def _modules(nodes):
+def modules_in(nodes):
+    """Return the names that import statements bind."""
     imports = (node for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom)))
     return {name for node in imports for name in bound_by(node)}
 

@@ -132,14 +132,15 @@ def observation_of(reply):
     """
     raised, over = reply.get("raised"), reply.get("over")
     raised = _raised(raised) if isinstance(raised, dict) else None
+    over = None if over is None else over[:_LONGEST] if type(over) is str else "over a limit"
     if raised and (which := limit_behind(raised.type, raised.message)):
         raised, over = None, f"asking for more {which} than it may have ({raised.type})"
     return Observation(
         value=reply.get("value"),
         raised=raised,
-        over=str(over)[:_LONGEST] if over else None,
-        facts=_checked(reply.get("facts"), _fact),
-        notes=_checked(reply.get("notes"), _note),
+        over=over or None,
+        facts=_checked(reply.get("facts"), _FACTS),
+        notes=_checked(reply.get("notes"), _NOTES),
     )
 
 
@@ -166,22 +167,51 @@ def _text(fields, name):
     return value[:_LONGEST] if type(value) is str else ""
 
 
-def _checked(found, check):
+def _checked(found, kinds):
+    """Return the fields of a dict that are of the kind their name calls for; other names may hold any small value."""
     if type(found) is not dict:
         return {}
-    checked = {key: check(value) for key, value in found.items() if type(key) is str and len(key) < _MOST_ITEMS}
-    return {key: value for key, value in checked.items() if value is not ...}
+    names = [name for name in found if type(name) is str and len(name) < _MOST_ITEMS]
+    checked = {name: kinds.get(name, _fact)(found[name]) for name in names}
+    return {name: value for name, value in checked.items() if value is not ...}
 
 
 def _fact(value):
     """Return a fact that can be compared and shown, or `...`."""
-    if isinstance(value, (tuple, list)) and len(value) <= _MOST_ITEMS:
-        return tuple(item for item in value if type(item) in (str, int) and _note(item) is not ...)
-    return value if value is None or type(value) is bool else _note(value) if type(value) is str else ...
+    return value if value is None or type(value) is bool else _note(value)
 
 
 def _note(value):
-    if type(value) is str:
-        return value[:_LONGEST]
+    return _text_of(value) if type(value) is str else _number(value)
+
+
+def _text_of(value):
+    return value[:_LONGEST] if type(value) is str else ...
+
+
+def _number(value):
     countable = (type(value) is int and abs(value) < 1 << 63) or (type(value) is float and math.isfinite(value))
     return value if countable else ...
+
+
+def _numbers(value):
+    if type(value) not in (tuple, list) or len(value) > _MOST_ITEMS:
+        return ...
+    return tuple(item for item in value if type(item) is int and 0 <= item < _MOST_ITEMS)
+
+
+def _words(value):
+    if type(value) not in (tuple, list) or len(value) > _MOST_ITEMS:
+        return ...
+    return tuple(item[:_LONGEST] for item in value if type(item) is str)
+
+
+_FACTS = {
+    "inputs changed": _numbers,
+    "vocabulary": _words,
+    "layout": lambda value: value if value is None else _text_of(value),
+    "allocation": _text_of,
+    "kept": _text_of,
+    "steps": _text_of,
+}
+_NOTES = {"printed": _text_of, "allocated_bytes": _number, "kept_bytes": _number, "steps": _number}

@@ -1,4 +1,4 @@
-"""A program's observations: its text goes to a child, a question per case follows; an end or a hang is an answer too."""
+"""A program's observations: its text goes to a child, then a question per case; an end or a hang is an answer too."""
 
 from dataclasses import dataclass
 
@@ -81,11 +81,12 @@ def _load(child, program):
     if loaded.over:
         return Observation(over=loaded.over)
     missing = reply.get("missing")
+    missing = missing if type(missing) is list else []
     if not missing:
         return None  # lines below a definition may fail: they try the answer out, they are not part of it
     if loaded.raised:
         return Observation(raised=loaded.raised)
-    name = missing[0] if type(missing) is list and missing[0] in program.names else program.names[0]
+    name = next((name for name in missing if type(name) is str and name in program.names), program.names[0])
     return Observation(raised=Raised(type="NotImplementedError", message=f"`{name}` is not defined"))
 
 

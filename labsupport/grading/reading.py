@@ -6,9 +6,9 @@ program spells while it runs (`getattr` of a text put together) is not seen.
 
 import ast
 import re
-import symtable
 
-from labsupport.grading.cells import bound_by, parse
+from labsupport.grading.cells import parse
+from labsupport.grading.helping import Offer, modules_in
 from labsupport.probing.vocabulary import words_used
 
 __all__ = ["words_reached"]
@@ -19,7 +19,7 @@ def words_reached(program, words):
 
     Args:
         program: a `Program`: the statements of `source` and of `helpers` that bind its names, and those that bind
-            what these use, and so on, are read.
+            or fill what these use, and so on, are read.
         words: as in `labsupport.probing.vocabulary.words_used`.
     """
     texts = [*program.helpers, program.source]
@@ -28,39 +28,18 @@ def words_reached(program, words):
         # Too long or too deep to be read closely, but it may still run: then every mention counts.
         return tuple(word for word in words if any(re.search(rf"\b{re.escape(word)}\b", text) for text in texts))
     statements = [node for tree in trees for node in tree.body]
-    reached = _reached(statements, program.names)
-    return words_used("\n".join(ast.unparse(node) for node in reached), words)
+    modules = modules_in([*statements, *ast.parse(program.setup).body])
+    reached = _reached([Offer(node) for node in statements], modules, program.names)
+    return words_used("\n".join(offer.text for offer in reached), words)
 
 
-def _reached(statements, names):
-    binding = {}
-    for node in statements:
-        for name in bound_by(node):
-            binding.setdefault(name, []).append(node)
-    found, waiting = [], list(names)
-    looked_up = set()
-    while waiting:
-        name = waiting.pop()
-        if name in looked_up:
-            continue
-        looked_up.add(name)
-        for node in binding.get(name, ()):
-            if node not in found:
-                found.append(node)
-                waiting += _looks_up(node)
-    return [node for node in statements if node in found]
-
-
-def _looks_up(node):
-    """Return the global names a statement uses, those of the functions in it included; its local names are not."""
-    try:
-        tables = [symtable.symtable(ast.unparse(node), "answer", "exec")]
-    except (SyntaxError, ValueError, RecursionError):
-        return [part.id for part in ast.walk(node) if isinstance(part, ast.Name)]
-    names = set()
-    while tables:
-        table = tables.pop()
-        tables += table.get_children()
-        at_top = table.get_type() == "module"
-        names |= {s.get_name() for s in table.get_symbols() if s.is_referenced() and (at_top or s.is_global())}
-    return sorted(names)
+def _reached(offers, modules, names):
+    """Return the statements that the names lead to, in their order."""
+    chosen, needed, before = set(), set(names), None
+    while before != len(chosen):
+        before = len(chosen)
+        for i, offer in enumerate(offers):
+            if i not in chosen and (offer.binds | (offer.fills - modules)) & needed:
+                chosen.add(i)
+                needed |= offer.reads
+    return [offers[i] for i in sorted(chosen)]

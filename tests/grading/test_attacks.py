@@ -1,4 +1,4 @@
-"""Every notebook of `attacks/`, graded in both tiers: no false pass, no lost neighbour, nothing left, nothing leaked."""
+"""Every notebook of `attacks/` in both tiers: no false pass, no lost neighbour, nothing left, nothing leaked."""
 
 import os
 import sys

@@ -193,7 +193,7 @@ ODD = "class Odd(Exception):\n    def __str__(self): raise RuntimeError\n"
         f"import os\n{RIGHT_SHAPE}os._exit(0)\n",
         "import sys\ndef batch_shape(*args):\n    sys.exit(0)\n",
         f"{ODD}def batch_shape(*args):\n    raise Odd\n",
-        f"import os, sys\n{ODD}def batch_shape(*args):\n    try:\n        raise Odd\n    finally:\n        os._exit(0)\n",
+        f"import os\n{ODD}def batch_shape(*args):\n    try:\n        raise Odd\n    finally:\n        os._exit(0)\n",
     ],
 )
 def test_an_end_costs_its_own_exercise(runner, source):
@@ -244,7 +244,7 @@ BROKEN = "def batch_shape(samples, batch_rows):\n    raise KeyError('ours')\n"
 
 
 ONE_HOT = {
-    "compared": ("passed", "def one_hot(labels, n):\n    return (labels[:, None] == np.arange(n)).astype(np.float32)\n"),
+    "compared": ("passed", "def one_hot(labels, n):\n    return np.float32(labels[:, None] == np.arange(n))\n"),
     "indexed": ("passed", "def one_hot(labels, n):\n    return np.eye(n, dtype=np.float32)[labels]\n"),
     "looped": ("wrong", (
         "def one_hot(labels, n):\n    r = np.zeros((len(labels), n), np.float32)\n"

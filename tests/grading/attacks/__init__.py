@@ -1,17 +1,24 @@
 """Notebooks that attack the grader, and honest ones that had an accident: data, run by `test_attacks.py`."""
 
-from . import accidents, escaping, escaping_files, exhausting, forging, forging_facts, known, stealing
+from . import (
+    accidents,
+    escaping,
+    escaping_files,
+    exhausting,
+    exhausting_answers,
+    forging,
+    forging_facts,
+    forging_types,
+    known,
+    stealing,
+)
 from .attack import Attack
 
 __all__ = ["ATTACKS", "KNOWN", "Attack"]
 
-ATTACKS = (
-    *forging.ATTACKS,
-    *forging_facts.ATTACKS,
-    *stealing.ATTACKS,
-    *exhausting.ATTACKS,
-    *escaping.ATTACKS,
-    *escaping_files.ATTACKS,
-    *accidents.ATTACKS,
-)
+_FORGING = (forging, forging_types, forging_facts)
+_EXHAUSTING = (exhausting, exhausting_answers)
+_ESCAPING = (escaping, escaping_files)
+_MODULES = (*_FORGING, stealing, *_EXHAUSTING, *_ESCAPING, accidents)
+ATTACKS = tuple(attack for module in _MODULES for attack in module.ATTACKS)
 KNOWN = known.ATTACKS

@@ -65,7 +65,7 @@ def escapes(body):
 
 
 def steals(body):
-    """Return an answer cell that hands back whatever `finds()`, defined in `body`, returns: as a value, printed, raised."""
+    """Return an answer cell that hands back what `finds()`, defined in `body`, returns: as a value, printed, raised."""
     return textwrap.dedent(body).strip() + textwrap.dedent("""
 
 

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - cells are kept as somebody would write them
 """Answers that try to leave their cage: sockets, programs, other processes and their limits."""
 
 from .attack import SHAPE, SYSCALLS, Attack, escapes
@@ -20,7 +21,10 @@ def reaches_the_judge():
 
 ATTACKS = (
     # -- network
-    _escaping("sockets-of-every-family", "makes a socket of each family and type", """
+    _escaping(
+        "sockets-of-every-family",
+        "makes a socket of each family and type",
+        """
 import socket
 def breaks_out():
     made = []
@@ -31,8 +35,12 @@ def breaks_out():
             except OSError:
                 pass
     return made
-"""),
-    _escaping("connects-to-the-host", "connects to a port of the host's loopback", """
+""",
+    ),
+    _escaping(
+        "connects-to-the-host",
+        "connects to a port of the host's loopback",
+        """
 import socket
 def breaks_out():
     for address in ("127.0.0.1", "::1", "0.0.0.0", "localhost"):
@@ -40,13 +48,22 @@ def breaks_out():
             return socket.create_connection((address, @PORT@), timeout=1)
         except OSError:
             pass
-"""),
-    _escaping("raw-socket-calls", "makes sockets by system calls of its own, around Python's", SYSCALLS + """
+""",
+    ),
+    _escaping(
+        "raw-socket-calls",
+        "makes sockets by system calls of its own, around Python's",
+        SYSCALLS
+        + """
 def breaks_out():
     found = [call(41, 198, family, kind, 0) for family in (1, 2, 10, 16, 17, 38, 40) for kind in (1, 2, 3)]
     return [fd for fd in found if fd >= 0]
-"""),
-    _escaping("sends-to-a-service", "makes a pair of datagram sockets and sends from it to a socket of the host", """
+""",
+    ),
+    _escaping(
+        "sends-to-a-service",
+        "makes a pair of datagram sockets and sends from it to a socket of the host",
+        """
 import glob, socket
 def breaks_out():
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -56,20 +73,33 @@ def breaks_out():
             return path
         except OSError:
             pass
-"""),
-    _escaping("abstract-socket", "connects to an abstract socket of the host", """
+""",
+    ),
+    _escaping(
+        "abstract-socket",
+        "connects to an abstract socket of the host",
+        """
 import socket
 def breaks_out():
     one = socket.socket(socket.AF_UNIX)
     one.connect("\\0@MARK@")
     return one
-"""),
-    _escaping("ring-of-calls", "asks the kernel for a queue that carries calls around filters", SYSCALLS + """
+""",
+    ),
+    _escaping(
+        "ring-of-calls",
+        "asks the kernel for a queue that carries calls around filters",
+        SYSCALLS
+        + """
 def breaks_out():
     return call(425, 425, 8, (ctypes.c_ubyte * 120)()) >= 0
-"""),
+""",
+    ),
     # -- programs
-    _escaping("starts-programs", "starts a shell in every way Python knows", """
+    _escaping(
+        "starts-programs",
+        "starts a shell in every way Python knows",
+        """
 import os, subprocess
 def breaks_out():
     ways = (
@@ -86,8 +116,12 @@ def breaks_out():
                 return True
         except BaseException:
             pass
-"""),
-    _escaping("becomes-a-program", "replaces itself by another program", """
+""",
+    ),
+    _escaping(
+        "becomes-a-program",
+        "replaces itself by another program",
+        """
 import os, sys
 def breaks_out():
     for path in ("/bin/sh", "/usr/bin/env", "/usr/bin/python3", sys.executable):
@@ -95,16 +129,26 @@ def breaks_out():
             os.execve(path, ["@MARK@", "-c", "import time; time.sleep(60)"], {})
         except OSError:
             pass
-"""),
-    _escaping("program-from-memory", "starts a program that lies in memory only", SYSCALLS + """
+""",
+    ),
+    _escaping(
+        "program-from-memory",
+        "starts a program that lies in memory only",
+        SYSCALLS
+        + """
 def breaks_out():
     fd = os.memfd_create("program")
     os.write(fd, b"#!/bin/sh\\nexit 0\\n")
     os.chmod(fd, 0o755)
     arguments = (ctypes.c_char_p * 2)(b"@MARK@", None)
     return call(322, 281, fd, b"", arguments, (ctypes.c_char_p * 1)(None), 0x1000) != -1
-"""),
-    _escaping("program-of-its-own", "writes a program into its folder and starts it, by the loader too", SYSCALLS + """
+""",
+    ),
+    _escaping(
+        "program-of-its-own",
+        "writes a program into its folder and starts it, by the loader too",
+        SYSCALLS
+        + """
 def breaks_out():
     with open("program", "w") as file:
         file.write("#!/bin/sh\\nexit 0\\n")
@@ -112,15 +156,23 @@ def breaks_out():
     for path in (b"./program", b"/lib64/ld-linux-x86-64.so.2", b"/lib/ld-linux-aarch64.so.1"):
         arguments = (ctypes.c_char_p * 3)(path, b"/bin/true", None)
         call(59, 221, path, arguments, (ctypes.c_char_p * 1)(None))
-"""),
-    _escaping("loader-variables", "looks for LD_PRELOAD and similar leftovers, and sets them", """
+""",
+    ),
+    _escaping(
+        "loader-variables",
+        "looks for LD_PRELOAD and similar leftovers, and sets them",
+        """
 import os
 left = [name for name in os.environ if name.startswith(("LD_", "LAB_", "BASH_ENV", "PYTHONPATH", "PYTHONSTARTUP"))]
 os.environ["LD_PRELOAD"] = "/tmp/@MARK@.so"
 def breaks_out():
     return left
-"""),
-    _escaping("daemon", "forks twice, starts a session of its own and stays", """
+""",
+    ),
+    _escaping(
+        "daemon",
+        "forks twice, starts a session of its own and stays",
+        """
 import os, time
 def breaks_out():
     if os.fork() == 0:
@@ -132,8 +184,13 @@ def breaks_out():
                 time.sleep(1)
         os._exit(0)
     return True
-"""),
-    _escaping("daemon-by-raw-calls", "the same by system calls, around Python and its audit hooks", SYSCALLS + """
+""",
+    ),
+    _escaping(
+        "daemon-by-raw-calls",
+        "the same by system calls, around Python and its audit hooks",
+        SYSCALLS
+        + """
 import time
 def breaks_out():
     pid = call(57, -1) if platform.machine() == "x86_64" else call(-1, 220, 17, 0, 0, 0, 0)
@@ -143,8 +200,13 @@ def breaks_out():
         while True:
             time.sleep(1)
     return pid > 0
-"""),
-    _escaping("raw-clone", "clones itself with and without shared memory, into new namespaces too", SYSCALLS + """
+""",
+    ),
+    _escaping(
+        "raw-clone",
+        "clones itself with and without shared memory, into new namespaces too",
+        SYSCALLS
+        + """
 def breaks_out():
     for flags in (17, 0x4000 | 0x100 | 17, 0x10000000 | 17, 0x20000000 | 17, 0x10000 | 0x800 | 0x100 | 0x10000000):
         pid = call(56, 220, flags, 0, 0, 0, 0)
@@ -152,9 +214,14 @@ def breaks_out():
             libc._exit(0)
         if pid > 0:
             return True
-"""),
+""",
+    ),
     # -- other processes
-    _escaping("kills-everybody", "sends every kind of ending signal to every process it may reach", _CAREFUL + """
+    _escaping(
+        "kills-everybody",
+        "sends every kind of ending signal to every process it may reach",
+        _CAREFUL
+        + """
 def breaks_out():
     if reaches_the_judge():
         return True
@@ -164,8 +231,14 @@ def breaks_out():
                 os.kill(pid, number)
             except OSError:
                 pass
-""", expect="wrong|crashed|over limit"),
-    _escaping("kills-its-group", "ends the process groups and sessions it was started in", _CAREFUL + """
+""",
+        expect="wrong|crashed|over limit",
+    ),
+    _escaping(
+        "kills-its-group",
+        "ends the process groups and sessions it was started in",
+        _CAREFUL
+        + """
 def breaks_out():
     if reaches_the_judge():
         return True
@@ -174,8 +247,14 @@ def breaks_out():
             act()
         except OSError:
             pass
-""", expect="wrong|crashed"),
-    _escaping("signals-by-other-calls", "sends signals by the calls that are not kill", SYSCALLS + """
+""",
+        expect="wrong|crashed",
+    ),
+    _escaping(
+        "signals-by-other-calls",
+        "sends signals by the calls that are not kill",
+        SYSCALLS
+        + """
 def breaks_out():
     reached = []
     for pid in (@JUDGE@, os.getppid()):
@@ -185,8 +264,13 @@ def breaks_out():
         reached += [call(234, 131, pid, pid, 9), call(129, 138, pid, 9, (ctypes.c_ubyte * 128)())]
         reached += [call(424, 424, fd, 9, None, 0)] if fd >= 0 else []
     return [result for result in reached if result == 0]
-"""),
-    _escaping("traces-others", "attaches to other processes as a debugger", SYSCALLS + """
+""",
+    ),
+    _escaping(
+        "traces-others",
+        "attaches to other processes as a debugger",
+        SYSCALLS
+        + """
 def breaks_out():
     libc.ptrace.restype = ctypes.c_long
     for pid in (os.getppid(), @JUDGE@, 1):
@@ -194,16 +278,26 @@ def breaks_out():
             if libc.ptrace(request, pid, None, None) == 0:
                 return True
     return libc.ptrace(0, 0, None, None) == 0
-"""),
-    _escaping("takes-descriptors-of-others", "copies open descriptors out of other processes", SYSCALLS + """
+""",
+    ),
+    _escaping(
+        "takes-descriptors-of-others",
+        "copies open descriptors out of other processes",
+        SYSCALLS
+        + """
 def breaks_out():
     for pid in (@JUDGE@, os.getppid(), 1, os.getpid()):
         handle = call(434, 434, pid, 0)
         taken = [call(438, 438, handle, fd, 0) for fd in range(10)] if handle >= 0 else []
         if any(fd >= 0 for fd in taken):
             return True
-"""),
-    _escaping("limits-of-others", "changes limits, priorities and processors of other processes", SYSCALLS + """
+""",
+    ),
+    _escaping(
+        "limits-of-others",
+        "changes limits, priorities and processors of other processes",
+        SYSCALLS
+        + """
 import resource
 def breaks_out():
     done = []
@@ -218,8 +312,12 @@ def breaks_out():
             except OSError:
                 pass
     return done
-"""),
-    _escaping("lifts-its-limits", "raises the limits it was given", """
+""",
+    ),
+    _escaping(
+        "lifts-its-limits",
+        "raises the limits it was given",
+        """
 import resource
 def breaks_out():
     lifted = []
@@ -234,5 +332,6 @@ def breaks_out():
         except (OSError, ValueError):
             pass
     return lifted
-"""),
+""",
+    ),
 )

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - cells are kept as somebody would write them
 """Answers that try to leave their cage by rights, kernel settings, files, devices, and the judge's own wire."""
 
 from .attack import SHAPE, SYSCALLS, Attack, escapes
@@ -6,9 +7,14 @@ from .attack import SHAPE, SYSCALLS, Attack, escapes
 def _escaping(id, tries, body, expect="wrong|crashed", **more):
     return Attack(id=id, kind="escaping", tries=tries, cells={SHAPE: escapes(body)}, expect=expect, **more)
 
+
 ATTACKS = (
     # -- rights and kernel
-    _escaping("becomes-root", "takes other users' numbers and rights", SYSCALLS + """
+    _escaping(
+        "becomes-root",
+        "takes other users' numbers and rights",
+        SYSCALLS
+        + """
 def breaks_out():
     for act in (lambda: os.setuid(0), lambda: os.setresuid(0, 0, 0), lambda: os.setgid(0), lambda: os.setgroups([0])):
         try:
@@ -18,8 +24,13 @@ def breaks_out():
         if open("/proc/self/status").read().count("CapEff:\\t0000000000000000") == 0:
             return True
     return call(126, 91, (ctypes.c_uint * 2)(0x20080522, 0), (ctypes.c_uint * 6)(0xFFFFFFFF, 0xFFFFFFFF, 0, 0, 0, 0)) == 0
-"""),
-    _escaping("new-namespaces", "makes namespaces of its own, joins those of others", SYSCALLS + """
+""",
+    ),
+    _escaping(
+        "new-namespaces",
+        "makes namespaces of its own, joins those of others",
+        SYSCALLS
+        + """
 def breaks_out():
     made = [flag for flag in (0x10000000, 0x20000, 0x40000000, 0x8000000, 0x4000000, 0x2000000, 0x20000000, 0x80)
             if libc.unshare(flag) == 0]
@@ -31,8 +42,13 @@ def breaks_out():
             except OSError:
                 pass
     return made
-"""),
-    _escaping("mounts", "mounts, unmounts and changes its root", SYSCALLS + """
+""",
+    ),
+    _escaping(
+        "mounts",
+        "mounts, unmounts and changes its root",
+        SYSCALLS
+        + """
 def breaks_out():
     os.makedirs("m", exist_ok=True)
     done = [
@@ -42,14 +58,24 @@ def breaks_out():
         call(442, 442, -100, b"/", 0x8000, (ctypes.c_ulong * 4)(0, 1, 0, 0), 32), call(429, 429, -100, b"/", -100, b"m", 0),
     ]
     return [result for result in done if result >= 0]
-"""),
-    _escaping("keys", "reads and makes keys of the kernel's key rings", SYSCALLS + """
+""",
+    ),
+    _escaping(
+        "keys",
+        "reads and makes keys of the kernel's key rings",
+        SYSCALLS
+        + """
 def breaks_out():
     made = [call(248, 217, b"user", b"@MARK@", b"x", 1, ring) for ring in (-1, -2, -3, -4, -5)]
     made += [call(250, 219, 0, ring, 1, 0, 0) for ring in (-3, -4, -5)] + [call(249, 218, b"user", b"@MARK@", None, -4)]
     return [key for key in made if key > 0]
-"""),
-    _escaping("rare-calls", "calls what only administrators and debuggers need", SYSCALLS + """
+""",
+    ),
+    _escaping(
+        "rare-calls",
+        "calls what only administrators and debuggers need",
+        SYSCALLS
+        + """
 def breaks_out():
     zeros = (ctypes.c_ubyte * 512)()
     calls = {
@@ -64,23 +90,37 @@ def breaks_out():
     allowed = {name: result for name, args in calls.items() if (result := call(*args)) >= 0}
     allowed.pop("landlock_create", None)
     return allowed
-"""),
-    _escaping("other-tables-of-calls", "uses the call numbers of another architecture's table", SYSCALLS + """
+""",
+    ),
+    _escaping(
+        "other-tables-of-calls",
+        "uses the call numbers of another architecture's table",
+        SYSCALLS
+        + """
 def breaks_out():
     if platform.machine() != "x86_64":
         return False
     number = 0x40000000
     return [n for n in (41, 57, 101, 165, 272) if call(number | n, 0, 2, 1, 0) >= 0]
-"""),
-    _escaping("interprocess-objects", "makes shared memory, queues and semaphores that outlive it", SYSCALLS + """
+""",
+    ),
+    _escaping(
+        "interprocess-objects",
+        "makes shared memory, queues and semaphores that outlive it",
+        SYSCALLS
+        + """
 def breaks_out():
     made = [call(29, 194, 0x1AB, 4096, 0o1666), call(64, 190, 0x1AB, 1, 0o1666), call(68, 186, 0x1AB, 0o1666)]
     left = [key for key in made if key >= 0]
     return [name for name in ("sysvipc/shm", "sysvipc/sem") if left and os.path.exists("/proc/1/root/proc/" + name)
             and str(0x1AB) in open("/proc/1/root/proc/" + name).read()]
-"""),
+""",
+    ),
     # -- files
-    _escaping("writes-to-the-host", "writes, renames, removes and re-owns files of the host", """
+    _escaping(
+        "writes-to-the-host",
+        "writes, renames, removes and re-owns files of the host",
+        """
 import os, shutil
 def breaks_out():
     done = []
@@ -99,8 +139,12 @@ def breaks_out():
         except OSError:
             pass
     return done
-"""),
-    _escaping("writes-around-its-folder", "writes into folders that every user may write to", """
+""",
+    ),
+    _escaping(
+        "writes-around-its-folder",
+        "writes into folders that every user may write to",
+        """
 import os
 def breaks_out():
     made = []
@@ -111,16 +155,24 @@ def breaks_out():
         except OSError:
             pass
     return made
-"""),
-    _escaping("leaves-a-file-in-tmp", "leaves a file where the host keeps temporary ones", """
+""",
+    ),
+    _escaping(
+        "leaves-a-file-in-tmp",
+        "leaves a file where the host keeps temporary ones",
+        """
 def breaks_out():
     for folder in ("/tmp", "/dev/shm"):
         try:
             open(folder + "/@MARK@", "w").write("x")
         except OSError:
             pass
-"""),
-    _escaping("changes-its-modules", "changes the modules and packages that later children will load", """
+""",
+    ),
+    _escaping(
+        "changes-its-modules",
+        "changes the modules and packages that later children will load",
+        """
 import glob, os, sys
 def breaks_out():
     for folder in [*sys.path, "/lab/labsupport", os.path.dirname(os.__file__)]:
@@ -131,8 +183,12 @@ def breaks_out():
                 return path
             except OSError:
                 pass
-"""),
-    _escaping("devices", "makes and opens devices, writes to consoles and clocks", """
+""",
+    ),
+    _escaping(
+        "devices",
+        "makes and opens devices, writes to consoles and clocks",
+        """
 import fcntl, os
 def breaks_out():
     done = []
@@ -150,8 +206,12 @@ def breaks_out():
         except OSError:
             pass
     return done
-"""),
-    _escaping("kernel-settings", "writes to the settings of the kernel and of its control groups", """
+""",
+    ),
+    _escaping(
+        "kernel-settings",
+        "writes to the settings of the kernel and of its control groups",
+        """
 import glob
 def breaks_out():
     done = []
@@ -165,8 +225,12 @@ def breaks_out():
         except OSError:
             pass
     return [path for path in done if path != "/proc/self/oom_score_adj"]
-"""),
-    _escaping("links-out-of-its-folder", "makes links to the host and follows them", """
+""",
+    ),
+    _escaping(
+        "links-out-of-its-folder",
+        "makes links to the host and follows them",
+        """
 import os
 def breaks_out():
     for i, target in enumerate(("/proc/1/root", "/proc/self/root/../../..", "@HOST@", "/", "/proc/@JUDGE@/cwd")):
@@ -176,9 +240,13 @@ def breaks_out():
                 return open(path).read()
             except OSError:
                 pass
-"""),
+""",
+    ),
     # -- the judge's memory and wire
-    _escaping("shrinks-the-inputs", "cuts off the memory file in which the judge keeps the inputs", """
+    _escaping(
+        "shrinks-the-inputs",
+        "cuts off the memory file in which the judge keeps the inputs",
+        """
 import fcntl, os
 def breaks_out():
     done = []
@@ -191,12 +259,15 @@ def breaks_out():
             except (OSError, ValueError):
                 pass
     return [name for name in done if "memfd" in name]
-"""),
+""",
+    ),
     Attack(
         id="shrinks-the-inputs-of-a-view",
         kind="escaping",
         tries="cuts off, grows and unseals the shared inputs of an exercise that has some, and punches holes into them",
-        cells={"strides/diagonal-view": SYSCALLS + """
+        cells={
+            "strides/diagonal-view": SYSCALLS
+            + """
 import fcntl
 def diagonal_view(m, k=0):
     for fd in range(3, 64):
@@ -212,15 +283,24 @@ def diagonal_view(m, k=0):
             except OSError:
                 pass
     return m.diagonal(k).copy()
-"""},
+"""
+        },
         expect="wrong|crashed",
     ),
-    _escaping("closes-the-wire", "closes every descriptor, the judge's connection included", """
+    _escaping(
+        "closes-the-wire",
+        "closes every descriptor, the judge's connection included",
+        """
 import os
 def breaks_out():
     os.closerange(3, 4096)
-""", expect="crashed"),
-    _escaping("keeps-the-wire", "copies the judge's connection and answers from a thread", """
+""",
+        expect="crashed",
+    ),
+    _escaping(
+        "keeps-the-wire",
+        "copies the judge's connection and answers from a thread",
+        """
 import os, threading, time
 def breaks_out():
     copies = [os.dup(fd) for fd in range(3, 32) if _is_open(fd)]
@@ -228,7 +308,7 @@ def breaks_out():
         for _ in range(2000):
             for fd in copies:
                 try:
-                    os.write(fd, b"LAB1" + bytes(64))
+                    os.write(fd, bytes(16) + b"LAB" + bytes(64))
                 except OSError:
                     return
             time.sleep(0.001)
@@ -239,8 +319,12 @@ def _is_open(fd):
     except OSError:
         return False
     return True
-"""),
-    _escaping("sends-descriptors", "sends its own descriptors over the judge's connection", """
+""",
+    ),
+    _escaping(
+        "sends-descriptors",
+        "sends its own descriptors over the judge's connection",
+        """
 import gc, os, socket
 import importlib
 wire = importlib.import_module("labsupport.grading.wire")
@@ -249,8 +333,13 @@ def breaks_out():
         if isinstance(thing, wire.Channel):
             for _ in range(50):
                 socket.send_fds(thing.sock, [thing.nonce], [0, 1, 2] * 50)
-""", expect="crashed|wrong"),
-    _escaping("takes-the-questions", "reads the judge's next question itself and never answers", """
+""",
+        expect="crashed|wrong",
+    ),
+    _escaping(
+        "takes-the-questions",
+        "reads the judge's next question itself and never answers",
+        """
 import gc, threading
 import importlib
 wire = importlib.import_module("labsupport.grading.wire")
@@ -258,5 +347,8 @@ def breaks_out():
     for thing in gc.get_objects():
         if isinstance(thing, wire.Channel):
             threading.Thread(target=lambda: [thing.sock.recv(65536) for _ in range(1000)], daemon=True).start()
-""", expect="crashed|over limit|wrong", others="passed"),
+""",
+        expect="crashed|over limit|wrong",
+        others="passed",
+    ),
 )

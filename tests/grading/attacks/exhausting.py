@@ -1,8 +1,6 @@
-"""Answers that use up something: time, memory, processes, descriptors, disk, the wire, the judge's own patience."""
+"""Answers that use up something: time, memory, processes, descriptors, disk."""
 
-from .attack import BATCHES, SHAPE, SYSCALLS, Attack
-
-CENTER = "broadcasting/center-rows"
+from .attack import SHAPE, SYSCALLS, Attack
 
 
 def _exhausting(id, tries, source, exercise=SHAPE, expect="over limit", **more):
@@ -17,12 +15,19 @@ def _fills(id, tries, body, **more):
 
 ATTACKS = (
     # -- time
-    _exhausting("endless-loop", "loops without end", """
+    _exhausting(
+        "endless-loop",
+        "loops without end",
+        """
 def batch_shape(samples, batch_rows):
     while True:
         pass
-"""),
-    _exhausting("endless-loop-catching-everything", "loops without end and catches what would interrupt it", """
+""",
+    ),
+    _exhausting(
+        "endless-loop-catching-everything",
+        "loops without end and catches what would interrupt it",
+        """
 def batch_shape(samples, batch_rows):
     while True:
         try:
@@ -30,8 +35,12 @@ def batch_shape(samples, batch_rows):
                 pass
         except BaseException:
             continue
-"""),
-    _exhausting("endless-loop-ignoring-signals", "loops without end with every signal ignored, blocked and its timer off", """
+""",
+    ),
+    _exhausting(
+        "endless-loop-ignoring-signals",
+        "loops without end with every signal ignored, blocked and its timer off",
+        """
 import signal
 def batch_shape(samples, batch_rows):
     for number in set(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP}:
@@ -43,17 +52,29 @@ def batch_shape(samples, batch_rows):
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     while True:
         pass
-"""),
-    _exhausting("endless-power", "raises a number to a huge power, inside C", """
+""",
+    ),
+    _exhausting(
+        "endless-power",
+        "raises a number to a huge power, inside C",
+        """
 def batch_shape(samples, batch_rows):
     return pow(7, 10**10)
-"""),
-    _exhausting("endless-regular-expression", "matches a pattern that backtracks for years, inside C", """
+""",
+    ),
+    _exhausting(
+        "endless-regular-expression",
+        "matches a pattern that backtracks for years, inside C",
+        """
 import re
 def batch_shape(samples, batch_rows):
     return re.match(r"(a*)*b", "a" * 60)
-"""),
-    _exhausting("sleep", "sleeps for days and wakes up for nobody", """
+""",
+    ),
+    _exhausting(
+        "sleep",
+        "sleeps for days and wakes up for nobody",
+        """
 import time
 def batch_shape(samples, batch_rows):
     while True:
@@ -61,29 +82,47 @@ def batch_shape(samples, batch_rows):
             time.sleep(1e8)
         except BaseException:
             pass
-""", expect="over limit"),
-    _exhausting("waits-for-a-lock", "takes a lock twice", """
+""",
+        expect="over limit",
+    ),
+    _exhausting(
+        "waits-for-a-lock",
+        "takes a lock twice",
+        """
 import threading
 lock = threading.Lock()
 def batch_shape(samples, batch_rows):
     lock.acquire()
     lock.acquire()
-"""),
-    _exhausting("hangs-while-loading", "never comes to the end of its cell", """
+""",
+    ),
+    _exhausting(
+        "hangs-while-loading",
+        "never comes to the end of its cell",
+        """
 while True:
     pass
 def batch_shape(samples, batch_rows):
     return (batch_rows, *samples.shape[1:])
-"""),
-    _exhausting("hangs-when-freed", "returns an object whose clean-up never ends", """
+""",
+    ),
+    _exhausting(
+        "hangs-when-freed",
+        "returns an object whose clean-up never ends",
+        """
 class Sticky:
     def __del__(self):
         while True:
             pass
 def batch_shape(samples, batch_rows):
     return Sticky()
-""", expect="over limit|wrong"),
-    _exhausting("spinning-threads", "leaves threads that use the processor for ever, and answers rightly", """
+""",
+        expect="over limit|wrong",
+    ),
+    _exhausting(
+        "spinning-threads",
+        "leaves threads that use the processor for ever, and answers rightly",
+        """
 import threading
 def spin():
     while True:
@@ -92,43 +131,73 @@ for _ in range(3):
     threading.Thread(target=spin, daemon=True).start()
 def batch_shape(samples, batch_rows):
     return (batch_rows, *samples.shape[1:])
-""", expect="passed|over limit|crashed"),
-    _exhausting("pauses-itself", "stops its own process", """
+""",
+        expect="passed|over limit|crashed",
+    ),
+    _exhausting(
+        "pauses-itself",
+        "stops its own process",
+        """
 import os, signal
 def batch_shape(samples, batch_rows):
     os.kill(os.getpid(), signal.SIGSTOP)
     return (batch_rows, *samples.shape[1:])
-""", expect="over limit|crashed"),
+""",
+        expect="over limit|crashed",
+    ),
     # -- memory
-    _fills("hundred-gigabytes", "asks NumPy for 100 GB and writes to them", """
+    _fills(
+        "hundred-gigabytes",
+        "asks NumPy for 100 GB and writes to them",
+        """
 def fills():
     np.ones(100 << 30, np.uint8)
-"""),
-    _fills("six-gigabytes-of-bytes", "asks for 6 GB in one bytearray", """
+""",
+    ),
+    _fills(
+        "six-gigabytes-of-bytes",
+        "asks for 6 GB in one bytearray",
+        """
 def fills():
     bytearray(6 << 30)
-"""),
-    _fills("six-gigabytes-in-pieces", "takes 6 GB in small pieces", """
+""",
+    ),
+    _fills(
+        "six-gigabytes-in-pieces",
+        "takes 6 GB in small pieces",
+        """
 def fills():
     kept = []
     while len(kept) < 6 << 10:
         kept.append(np.ones(1 << 20, np.uint8))
-"""),
-    _fills("anonymous-memory-file", "fills a file in memory, which is no address space", """
+""",
+    ),
+    _fills(
+        "anonymous-memory-file",
+        "fills a file in memory, which is no address space",
+        """
 import os
 def fills():
     fd = os.memfd_create("more")
     for _ in range(6 << 10):
         os.write(fd, b"x" * (1 << 20))
-"""),
-    _fills("shared-mapping", "maps shared memory and writes to every page", """
+""",
+    ),
+    _fills(
+        "shared-mapping",
+        "maps shared memory and writes to every page",
+        """
 import mmap
 def fills():
     held = [mmap.mmap(-1, 1 << 26) for _ in range(96)]
     for one in held:
         one[:] = b"x" * (1 << 26)
-"""),
-    _fills("shared-memory-folder", "fills /dev/shm and /run/shm", """
+""",
+    ),
+    _fills(
+        "shared-memory-folder",
+        "fills /dev/shm and /run/shm",
+        """
 import os
 def fills():
     for folder in ("/dev/shm", "/run/shm"):
@@ -137,8 +206,12 @@ def fills():
                 for _ in range(6 << 10):
                     file.write(b"x" * (1 << 20))
     raise OSError("No space left on device")
-"""),
-    _fills("pipes", "fills pipes, whose contents lie in the kernel", """
+""",
+    ),
+    _fills(
+        "pipes",
+        "fills pipes, whose contents lie in the kernel",
+        """
 import fcntl, os
 def fills():
     kept = []
@@ -147,22 +220,34 @@ def fills():
         fcntl.fcntl(kept[-1][1], 1031, 1 << 20)
         os.set_blocking(kept[-1][1], False)
         os.write(kept[-1][1], b"x" * (1 << 20))
-"""),
-    _fills("list-of-objects", "builds a list that never ends", """
+""",
+    ),
+    _fills(
+        "list-of-objects",
+        "builds a list that never ends",
+        """
 def fills():
     kept = [0]
     while True:
         kept += kept
-"""),
-    _fills("unpacked-bomb", "unpacks a small thing that becomes a large one", """
+""",
+    ),
+    _fills(
+        "unpacked-bomb",
+        "unpacks a small thing that becomes a large one",
+        """
 import zlib
 def fills():
     small = zlib.compress(bytes(1 << 22), 9)
     kept = []
     for _ in range(1 << 12):
         kept.append(zlib.decompress(small))
-"""),
-    _fills("six-forks-with-a-gigabyte-each", "spreads its memory over processes", """
+""",
+    ),
+    _fills(
+        "six-forks-with-a-gigabyte-each",
+        "spreads its memory over processes",
+        """
 import os
 def fills():
     children = []
@@ -174,162 +259,84 @@ def fills():
         children.append(pid)
     for pid in children:
         os.waitpid(pid, 0)
-"""),
+""",
+    ),
     # -- processes, threads, descriptors, disk
-    _fills("fork-bomb", "forks for ever", """
+    _fills(
+        "fork-bomb",
+        "forks for ever",
+        """
 import os
 def fills():
     while True:
         os.fork()
-"""),
-    _fills("raw-fork-bomb", "forks by the system call, around Python", SYSCALLS + """
+""",
+    ),
+    _fills(
+        "raw-fork-bomb",
+        "forks by the system call, around Python",
+        SYSCALLS
+        + """
 def fills():
     for _ in range(1000):
         result = call(56, 220, 17, 0, 0, 0, 0)
         if result < 0:
             raise BlockingIOError(ctypes.get_errno(), "Resource temporarily unavailable")
         result = call(435, 435, (ctypes.c_ulong * 11)(), 88)
-"""),
-    _fills("thread-bomb", "starts threads for ever", """
+""",
+    ),
+    _fills(
+        "thread-bomb",
+        "starts threads for ever",
+        """
 import threading, time
 def fills():
     for _ in range(20_000):
         threading.Thread(target=time.sleep, args=(1e6,), daemon=True).start()
-"""),
-    _fills("descriptors", "opens files until none is left", """
+""",
+    ),
+    _fills(
+        "descriptors",
+        "opens files until none is left",
+        """
 import os
 def fills():
     for _ in range(100_000):
         os.dup(0)
-"""),
-    _fills("disk", "writes a file until the disk is full", """
+""",
+    ),
+    _fills(
+        "disk",
+        "writes a file until the disk is full",
+        """
 import os
 def fills():
     with open("@MARK@", "wb", 0) as file:
         for _ in range(4 << 10):
             file.write(os.urandom(1 << 20))
-"""),
-    _fills("files", "makes files until there is no room for names", """
+""",
+    ),
+    _fills(
+        "files",
+        "makes files until there is no room for names",
+        """
 import os
 def fills():
     for i in range(300_000):
         open(f"@MARK@-{i}", "w").close()
-""", expect="over limit|crashed|wrong"),
-    _fills("nested-folders", "makes folders in folders, too deep to remove simply", """
+""",
+        expect="over limit|crashed|wrong",
+    ),
+    _fills(
+        "nested-folders",
+        "makes folders in folders, too deep to remove simply",
+        """
 import os
 def fills():
     for _ in range(3000):
         os.mkdir("d" * 200)
         os.chdir("d" * 200)
-""", expect="over limit|crashed|wrong"),
-    # -- output and answers
-    _exhausting("prints-without-end", "prints a gigabyte and answers rightly", """
-import os, sys
-def batch_shape(samples, batch_rows):
-    for _ in range(300):
-        print("x" * 100_000)
-        sys.__stdout__.write("y" * 10_000) if sys.__stdout__ else None
-        os.write(1, b"z" * 10_000)
-        os.write(2, b"z" * 10_000)
-    return (batch_rows, *samples.shape[1:])
-""", expect="passed|over limit"),
-    _exhausting("huge-number", "returns a number of 20,000 digits", """
-def batch_shape(samples, batch_rows):
-    return 10**20_000 if batch_rows != 3 else -(10**20_000)
-""", expect="wrong"),
-    _exhausting("huge-numbers-inside", "returns numbers of 20,000 digits where sizes are asked for", """
-def batch_shape(samples, batch_rows):
-    return (10**20_000, *samples.shape[1:])
-""", expect="wrong"),
-    _exhausting("huge-number-for-an-address", "returns a number of 5,000 digits where one of two is right", """
-def address_of(index, shape, strides, itemsize, offset):
-    return 10**5_000
-""", "strides/address-of", expect="wrong"),
-    _exhausting("huge-text", "returns a text of 15 MB for every case", """
-def batch_shape(samples, batch_rows):
-    return "x" * 15_000_000
-""", expect="wrong|over limit"),
-    _exhausting("huge-array", "returns an array larger than an answer may be", """
-def center_rows(x):
-    return np.zeros((3000, 3000))
-""", CENTER, expect="wrong|over limit"),
-    _exhausting("many-parts", "returns a list of a million parts", """
-def batch_shape(samples, batch_rows):
-    return [None] * 1_000_000
-""", expect="wrong|over limit|crashed"),
-    _exhausting("exception-with-a-huge-text", "raises an exception that says 15 MB", """
-def batch_shape(samples, batch_rows):
-    raise ValueError("x" * 15_000_000)
-""", expect="crashed"),
-    _exhausting("class-with-a-huge-name", "returns an object whose class has a name of 15 MB", """
-def batch_shape(samples, batch_rows):
-    return type("N" * 15_000_000, (), {})()
-""", expect="wrong|crashed|over limit"),
-    _exhausting("nested-answer", "returns a list nested 100,000 deep", """
-def batch_shape(samples, batch_rows):
-    nested = []
-    for _ in range(100_000):
-        nested = [nested]
-    return nested
-""", expect="wrong|crashed|over limit"),
-    _exhausting("answer-that-holds-itself", "returns a list that contains itself many times", """
-def batch_shape(samples, batch_rows):
-    nested = []
-    nested += [nested, nested, nested]
-    return nested
-""", expect="wrong|crashed|over limit"),
-    _exhausting("announces-much-sends-nothing", "announces 16 MB on the wire and lets the judge wait", """
-import gc, struct, time
-import importlib
-wire = importlib.import_module("labsupport.grading.wire")
-def batch_shape(samples, batch_rows):
-    for thing in gc.get_objects():
-        if isinstance(thing, wire.Channel):
-            thing.sock.send(thing.nonce + b"LAB1" + struct.pack("<IQ", 10, 15_000_000))
-    while True:
-        try:
-            time.sleep(1e6)
-        except BaseException:
-            pass
-""", expect="crashed|over limit"),
-    _exhausting("floods-the-wire", "writes to the wire without end", """
-import gc
-import importlib
-wire = importlib.import_module("labsupport.grading.wire")
-def batch_shape(samples, batch_rows):
-    for thing in gc.get_objects():
-        if isinstance(thing, wire.Channel):
-            while True:
-                thing.sock.sendall(b"x" * 65536)
-""", expect="crashed|over limit"),
-    # -- the interpreter itself
-    _exhausting("deep-recursion", "recurses until the stack of C is gone", """
-import sys
-sys.setrecursionlimit(10**9)
-def batch_shape(samples, batch_rows):
-    return batch_shape(samples, batch_rows)
-""", expect="crashed|over limit"),
-    _exhausting("deep-source", "writes an expression nested deeper than a parser goes", "x = " + "(" * 3000 + ")" * 3000 + """
-def batch_shape(samples, batch_rows):
-    return (batch_rows, *samples.shape[1:])
-""", expect="crashed|wrong|not yet"),
-    _exhausting("segmentation-fault", "reads memory that is not there", """
-import ctypes
-def batch_shape(samples, batch_rows):
-    return ctypes.string_at(1)
-""", expect="crashed"),
-    _exhausting("reads-past-the-end", "returns a view far larger than its memory", """
-def batch_shape(samples, batch_rows):
-    return np.lib.stride_tricks.as_strided(samples, (10**9, 8), (8, 1))
-""", expect="wrong"),
-    Attack(
-        id="hangs-then-the-next-one",
-        kind="exhausting",
-        tries="hangs in two exercises, one after the other",
-        cells={
-            SHAPE: "def batch_shape(samples, batch_rows):\n    while True:\n        pass\n",
-            BATCHES: "import time\ndef batches(samples, batch_rows):\n    while True:\n        time.sleep(1000)\n",
-        },
-        expect="over limit",
+""",
+        expect="over limit|crashed|wrong",
     ),
 )

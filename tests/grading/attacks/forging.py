@@ -1,144 +1,29 @@
+# ruff: noqa: E501 - cells are kept as somebody would write them
 """Wrong answers that try to pass as right ones by changing what looks at them."""
 
 from .attack import BATCHES, SHAPE, Attack
 
 CENTER = "broadcasting/center-rows"
-MSE = "broadcasting/silent-mse"
-HOT = "broadcasting/one-hot"
-ADDRESS = "strides/address-of"
 
 
 def _forging(id, tries, source, exercise=SHAPE, **more):
     return Attack(id=id, kind="forging", tries=tries, cells={exercise: source}, **more)
 
 
-_FRAMES = '''
-import os, struct
-
+_FRAMES = """
+import importlib, os
+codec = importlib.import_module("labsupport.grading.codec")
 def frames():
-    header = b'["T",["x"]]'
-    yield b"\\0" * 16 + b"LAB1" + struct.pack("<IQ", len(header), 0) + header
+    yield bytes(16) + codec.encode({"value": "passed", "facts": {}})
     yield b'{"passed": true, "value": 1}\\n'
     yield b"\\x80\\x04N."
-'''
+"""
 
 ATTACKS = (
-    _forging("numpy-comparisons-say-yes", "patches the comparisons of NumPy and of its test helpers", """
-import numpy as np
-for module in (np, np.testing):
-    for name in ("array_equal", "allclose", "isclose", "assert_array_equal", "assert_allclose", "testing"):
-        setattr(module, name, lambda *args, **kwargs: True)
-np.ndarray.__class__
-def center_rows(x):
-    return np.zeros_like(x)
-""", CENTER, expect="wrong"),
-    _forging("builtins-say-yes", "replaces builtins that comparisons use", """
-import builtins
-real = builtins.isinstance, builtins.type, builtins.len, builtins.all
-builtins.isinstance = lambda value, kinds: True
-builtins.all = lambda items: True
-builtins.any = lambda items: False
-builtins.repr = lambda value: "(4, 8, 8)"
-def batch_shape(samples, batch_rows):
-    return (0,)
-"""),
-    _forging("always-equal-object", "returns an object that equals everything", """
-class Yes:
-    def __eq__(self, other): return True
-    def __ne__(self, other): return False
-    __hash__ = None
-    def __len__(self): return 3
-    def __getattr__(self, name): return Yes()
-    def __bool__(self): return True
-def batch_shape(samples, batch_rows):
-    return Yes()
-""", expect="wrong", says="yes"),
-    _forging("always-equal-class-with-a-borrowed-name", "calls its always-equal class `tuple`", """
-class tuple_(tuple):
-    def __eq__(self, other): return True
-tuple_.__name__ = tuple_.__qualname__ = "tuple"
-def batch_shape(samples, batch_rows):
-    return tuple_((0,))
-""", expect="wrong"),
-    _forging("mock", "returns a mock that answers every question", """
-from unittest import mock
-def batch_shape(samples, batch_rows):
-    return mock.ANY if batch_rows == 4 else mock.MagicMock()
-""", expect="wrong"),
-    _forging("tuple-subclass", "a subclass of tuple with the right items", """
-class Shape(tuple):
-    pass
-def batch_shape(samples, batch_rows):
-    return Shape((batch_rows, *samples.shape[1:]))
-""", expect="wrong", says="shape"),
-    _forging("bool-for-int", "True where 1 is right", """
-def address_of(index, shape, strides, itemsize, offset):
-    return bool(offset + sum(i * step for i, step in zip(index, strides)))
-""", ADDRESS, expect="wrong", says="bool"),
-    _forging("float64-for-float32", "a wider dtype than asked for", """
-def one_hot(labels, n_classes):
-    return (labels[:, np.newaxis] == np.arange(n_classes)).astype(np.float64)
-""", HOT, expect="wrong", says="float64"),
-    _forging("array-subclass", "right values in a subclass of ndarray", """
-class Mine(np.ndarray):
-    def __eq__(self, other): return True
-def center_rows(x):
-    return (x - x.mean(axis=1, keepdims=True)).view(Mine)
-""", CENTER, expect="wrong", says="mine"),
-    _forging("matrix", "right values in np.matrix and masked arrays", """
-def center_rows(x):
-    return np.ma.masked_array(x - x.mean(axis=1, keepdims=True))
-""", CENTER, expect="wrong", says="masked"),
-    _forging("float-subclass", "a float that is always close", """
-class Close(float):
-    def __sub__(self, other): return 0.0
-    __rsub__ = __sub__
-    def __eq__(self, other): return True
-    def hex(self): return (0.0).hex()
-def mean_squared_error(predictions, targets):
-    if predictions.size != targets.size:
-        raise ValueError
-    return Close(0.0)
-""", MSE, expect="wrong", says="close"),
-    _forging("str-subclass-as-prediction", "predicts with a text that equals every text", """
-class Any(str):
-    def __eq__(self, other): return True
-    __hash__ = str.__hash__
-n_batches = Any("x")
-""", "start-here/predict-batches", expect="wrong"),
-    _forging("computes-itself-when-converted", "an object that becomes an array only when looked at", """
-class Later:
-    dtype, shape, ndim, size = np.dtype(float), (2, 2), 2, 4
-    def __array__(self, dtype=None, copy=None):
-        return np.zeros((2, 2))
-    __array_interface__ = {"version": 3, "shape": (2, 2), "typestr": "<f8", "data": b"0" * 32}
-    def copy(self): return self
-    def tobytes(self): return b""
-def center_rows(x):
-    return Later()
-""", CENTER, expect="wrong", says="later"),
-    _forging("type-that-lies", "an object whose __class__ says ndarray", """
-class Liar:
-    @property
-    def __class__(self): return np.ndarray
-    dtype, shape, size = np.dtype(float), (2, 2), 4
-    def copy(self): return np.zeros((2, 2))
-def center_rows(x):
-    return Liar()
-""", CENTER, expect="wrong"),
-    _forging("fake-exception-class", "raises a class of its own that is called ValueError", """
-class ValueError(Exception):
-    pass
-def mean_squared_error(predictions, targets):
-    if predictions.size != targets.size:
-        raise ValueError("sizes differ")
-    return float(np.mean((predictions.ravel() - targets.ravel()) ** 2))
-""", MSE),
-    _forging("raises-on-everything", "raises what some cases ask for in all of them", """
-def mean_squared_error(predictions, targets):
-    raise ValueError("sizes differ")
-""", MSE),
-    _forging("patched-plain", "replaces the function that copies results by one that makes always-equal values", """
+    _forging(
+        "patched-plain",
+        "replaces the function that copies results by one that makes always-equal values",
+        """
 import sys
 plain = sys.modules["labsupport.probing.plain"]
 class Same(plain.Opaque):
@@ -151,8 +36,13 @@ for module in list(sys.modules.values()):
         module.identical = lambda a, b: True
 def batch_shape(samples, batch_rows):
     return None
-""", others="passed|wrong|crashed"),
-    _forging("patched-probe", "replaces the probes by ones that report a pass", """
+""",
+        others="passed|wrong|crashed",
+    ),
+    _forging(
+        "patched-probe",
+        "replaces the probes by ones that report a pass",
+        """
 import sys
 Observation = sys.modules["labsupport.course"].Observation
 def passes(*args, **kwargs):
@@ -164,8 +54,12 @@ for name, module in list(sys.modules.items()):
                 setattr(module, function, passes)
 def batch_shape(samples, batch_rows):
     return None
-"""),
-    _forging("patched-send", "replaces the channel's methods by ones that send something else", """
+""",
+    ),
+    _forging(
+        "patched-send",
+        "replaces the channel's methods by ones that send something else",
+        """
 import gc, sys
 forged = {"value": "passed", "outcome": "passed", "points": 1, "facts": {}, "notes": {}, "raised": None, "over": None}
 for name, module in list(sys.modules.items()):
@@ -174,8 +68,12 @@ for name, module in list(sys.modules.items()):
         module.encode = lambda value, *args, **kwargs: real(forged)
 def batch_shape(samples, batch_rows):
     return None
-"""),
-    _forging("frames-rewritten", "walks up the stack and rewrites the probe's variables", """
+""",
+    ),
+    _forging(
+        "frames-rewritten",
+        "walks up the stack and rewrites the probe's variables",
+        """
 import ctypes, sys
 def batch_shape(samples, batch_rows):
     frame = sys._getframe(1)
@@ -187,8 +85,13 @@ def batch_shape(samples, batch_rows):
         ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
         frame = frame.f_back
     return None
-""", expect="wrong|crashed|over limit"),
-    _forging("objects-rewritten", "finds every observation and dict of the process and rewrites it", """
+""",
+        expect="wrong|crashed|over limit",
+    ),
+    _forging(
+        "objects-rewritten",
+        "finds every observation and dict of the process and rewrites it",
+        """
 import gc, sys
 def batch_shape(samples, batch_rows):
     for thing in gc.get_objects():
@@ -199,8 +102,13 @@ def batch_shape(samples, batch_rows):
         if type(thing).__name__ in ("Observation", "Verdict", "Observed"):
             object.__setattr__(thing, "value", (4, 8, 8))
     return "passed"
-"""),
-    _forging("writes-on-every-descriptor", "writes frames of its own on every descriptor", _FRAMES + """
+""",
+    ),
+    _forging(
+        "writes-on-every-descriptor",
+        "writes frames of its own on every descriptor",
+        _FRAMES
+        + """
 def batch_shape(samples, batch_rows):
     for fd in range(3, 64):
         for frame in frames():
@@ -209,8 +117,14 @@ def batch_shape(samples, batch_rows):
             except OSError:
                 pass
     return None
-""", expect="crashed", others="passed"),
-    _forging("answers-early", "sends a well-made answer before the question is asked", """
+""",
+        expect="crashed",
+        others="passed",
+    ),
+    _forging(
+        "answers-early",
+        "sends a well-made answer before the question is asked",
+        """
 import gc
 import importlib
 wire = importlib.import_module("labsupport.grading.wire")
@@ -219,8 +133,13 @@ def batch_shape(samples, batch_rows):
         if isinstance(thing, wire.Channel):
             thing.send({"value": (batch_rows, *samples.shape[1:]), "facts": {"inputs changed": ()}, "notes": {}})
     return None
-""", expect="crashed|wrong"),
-    _forging("replays-an-answer", "sends the same bytes again for later questions", """
+""",
+        expect="crashed|wrong",
+    ),
+    _forging(
+        "replays-an-answer",
+        "sends the same bytes again for later questions",
+        """
 import gc
 import importlib
 wire = importlib.import_module("labsupport.grading.wire")
@@ -233,8 +152,13 @@ def send(self, value, *args, **kwargs):
 wire.Channel.send = send
 def batch_shape(samples, batch_rows):
     return (4, 8, 8)
-""", others="passed"),
-    _forging("thread-rewrites-later", "a thread goes on changing the result after it was returned", """
+""",
+        others="passed",
+    ),
+    _forging(
+        "thread-rewrites-later",
+        "a thread goes on changing the result after it was returned",
+        """
 import threading
 kept = []
 def work():
@@ -247,8 +171,13 @@ def center_rows(x):
     if len(kept) == 1:
         threading.Thread(target=work, daemon=True).start()
     return result
-""", CENTER),
-    _forging("at-exit", "leaves work for the end of the process", """
+""",
+        CENTER,
+    ),
+    _forging(
+        "at-exit",
+        "leaves work for the end of the process",
+        """
 import atexit, os, sys
 def last():
     with open("/tmp/@MARK@", "w") as file:
@@ -258,8 +187,12 @@ atexit.register(last)
 sys.excepthook = lambda *args: os._exit(0)
 def batch_shape(samples, batch_rows):
     return None
-"""),
-    _forging("import-replaced", "hands fake modules to whoever imports", """
+""",
+    ),
+    _forging(
+        "import-replaced",
+        "hands fake modules to whoever imports",
+        """
 import builtins, sys, types
 real = builtins.__import__
 def importing(name, *args, **kwargs):
@@ -274,8 +207,12 @@ for name in ("labsupport.judging", "labsupport.comparing", "labsupport.exercises
     sys.modules[name] = fake
 def batch_shape(samples, batch_rows):
     return None
-"""),
-    _forging("modules-replaced", "puts other modules under the names of those the child uses", """
+""",
+    ),
+    _forging(
+        "modules-replaced",
+        "puts other modules under the names of those the child uses",
+        """
 import sys, types
 class Anything(types.ModuleType):
     def __getattr__(self, name): return lambda *args, **kwargs: True
@@ -284,7 +221,8 @@ for name in list(sys.modules):
         sys.modules[name] = Anything(name)
 def batch_shape(samples, batch_rows):
     return None
-"""),
+""",
+    ),
     Attack(
         id="plants-a-later-answer",
         kind="forging",
@@ -305,7 +243,10 @@ def batch_shape(samples, batch_rows):
         },
         expect={SHAPE: "passed|wrong|crashed", BATCHES: "not yet|wrong|crashed"},
     ),
-    _forging("knows-the-public-inputs", "looks answers up by the inputs that everybody's live check uses", """
+    _forging(
+        "knows-the-public-inputs",
+        "looks answers up by the inputs that everybody's live check uses",
+        """
 import hashlib
 KNOWN = @PUBLIC_ANSWERS@
 def center_rows(x):
@@ -314,8 +255,14 @@ def center_rows(x):
         shape, dtype, raw = KNOWN[key]
         return np.frombuffer(bytes.fromhex(raw), dtype).reshape(shape)
     return np.zeros_like(x)
-""", CENTER, expect="wrong"),
-    _forging("hostile-fields", "reports facts and notes of types that break a careless comparison", """
+""",
+        CENTER,
+        expect="wrong",
+    ),
+    _forging(
+        "hostile-fields",
+        "reports facts and notes of types that break a careless comparison",
+        """
 import sys
 import numpy as np
 Observation = sys.modules["labsupport.course"].Observation
@@ -328,28 +275,48 @@ for name, module in list(sys.modules.items()):
         module.observe = hostile
 def center_rows(x):
     return None
-""", CENTER),
-    _forging("dies-when-it-would-fail", "ends the process instead of returning a wrong answer", """
+""",
+        CENTER,
+    ),
+    _forging(
+        "dies-when-it-would-fail",
+        "ends the process instead of returning a wrong answer",
+        """
 import os
 def batch_shape(samples, batch_rows):
     if len(samples) == 10:
         return (4, 8, 8)
     os._exit(0)
-""", expect="crashed"),
-    _forging("claims-to-be-unanswered", "raises NotImplementedError for cases it cannot do", """
+""",
+        expect="crashed",
+    ),
+    _forging(
+        "claims-to-be-unanswered",
+        "raises NotImplementedError for cases it cannot do",
+        """
 def batch_shape(samples, batch_rows):
     if samples.ndim > 2:
         return (batch_rows, *samples.shape[1:])
     raise NotImplementedError
-""", expect="not yet"),
-    _forging("claims-a-limit", "reports a limit, or an error of the grader, that was not met", """
+""",
+        expect="not yet",
+    ),
+    _forging(
+        "claims-a-limit",
+        "reports a limit, or an error of the grader, that was not met",
+        """
 import sys
 class Died(Exception): pass
 class GradingImpossible(BaseException): pass
 def batch_shape(samples, batch_rows):
     raise GradingImpossible("a layer did not come up: cannot run here")
-""", expect="crashed"),
-    _forging("garbage-collector-hook", "runs code of its own between the call and the look at its result", """
+""",
+        expect="crashed",
+    ),
+    _forging(
+        "garbage-collector-hook",
+        "runs code of its own between the call and the look at its result",
+        """
 import gc, sys
 def hook(phase, info):
     frame = sys._getframe(1)
@@ -359,13 +326,20 @@ gc.callbacks.append(hook)
 gc.set_threshold(1)
 def batch_shape(samples, batch_rows):
     return None
-"""),
-    _forging("operators-of-numpy", "replaces NumPy functions by ones that know the exercise's neighbours", """
+""",
+    ),
+    _forging(
+        "operators-of-numpy",
+        "replaces NumPy functions by ones that know the exercise's neighbours",
+        """
 import numpy as np
 for name in ("mean", "sum", "array", "asarray", "stack", "sqrt", "where", "arange", "eye"):
     setattr(np, name, lambda *args, **kwargs: None)
 np.newaxis = 3
 def result_shape(*shapes):
     return ()
-""", "broadcasting/result-shape", expect="wrong"),
+""",
+        "broadcasting/result-shape",
+        expect="wrong",
+    ),
 )

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - cells are kept as somebody would write them
 """Answers that look for what they must not have: the secret, references, other people's work, the machine's state."""
 
 from .attack import SHAPE, SYSCALLS, Attack, escapes, steals
@@ -14,12 +15,19 @@ def _referring(id, tries, body, **more):
 
 
 ATTACKS = (
-    _stealing("environment", "reads the environment", """
+    _stealing(
+        "environment",
+        "reads the environment",
+        """
 import os
 def finds():
     return dict(os.environ), os.popen
-"""),
-    _stealing("environment-of-all-processes", "reads the environment of every process that is shown", """
+""",
+    ),
+    _stealing(
+        "environment-of-all-processes",
+        "reads the environment of every process that is shown",
+        """
 import glob
 def finds():
     found = []
@@ -30,8 +38,12 @@ def finds():
         except OSError:
             pass
     return found
-"""),
-    _stealing("environment-of-the-judge", "reads what the judge's process shows", """
+""",
+    ),
+    _stealing(
+        "environment-of-the-judge",
+        "reads what the judge's process shows",
+        """
 def finds():
     found = []
     for name in ("environ", "cmdline", "cwd/.git/config", "root/etc/passwd", "maps", "fd/3", "stack"):
@@ -41,12 +53,20 @@ def finds():
         except OSError as error:
             found.append(error.errno)
     return found
-"""),
-    _stealing("secret-by-path", "opens the instructor's secret, whose path it knows", """
+""",
+    ),
+    _stealing(
+        "secret-by-path",
+        "opens the instructor's secret, whose path it knows",
+        """
 def finds():
     return open("@SECRET@").read()
-"""),
-    _stealing("secret-by-link", "links to the secret from its own folder", """
+""",
+    ),
+    _stealing(
+        "secret-by-link",
+        "links to the secret from its own folder",
+        """
 import os
 def finds():
     for make in (os.symlink, os.link):
@@ -55,8 +75,12 @@ def finds():
             return open("here-" + make.__name__).read()
         except OSError:
             pass
-"""),
-    _stealing("secret-through-proc", "goes to the secret over the links in /proc", """
+""",
+    ),
+    _stealing(
+        "secret-through-proc",
+        "goes to the secret over the links in /proc",
+        """
 import os
 def finds():
     found = []
@@ -68,8 +92,12 @@ def finds():
             except OSError:
                 pass
     return found
-"""),
-    _stealing("secret-by-descriptor", "looks for a descriptor left open and goes on from there", """
+""",
+    ),
+    _stealing(
+        "secret-by-descriptor",
+        "looks for a descriptor left open and goes on from there",
+        """
 import os
 def finds():
     found = []
@@ -85,8 +113,13 @@ def finds():
             except OSError:
                 pass
     return found
-"""),
-    _stealing("secret-by-handle", "opens files by handle, around every path", SYSCALLS + """
+""",
+    ),
+    _stealing(
+        "secret-by-handle",
+        "opens files by handle, around every path",
+        SYSCALLS
+        + """
 def finds():
     handle = (ctypes.c_ubyte * 136)()
     handle[0] = 128
@@ -94,8 +127,12 @@ def finds():
     found = call(303, 264, -100, b"@SECRET@", handle, ctypes.byref(mount), 0)
     fd = call(304, 265, -100, handle, os.O_RDONLY)
     return os.read(fd, 100) if fd >= 0 else (found, fd)
-"""),
-    _stealing("own-memory", "searches its own memory for the secret's first letters", """
+""",
+    ),
+    _stealing(
+        "own-memory",
+        "searches its own memory for the secret's first letters",
+        """
 import re
 def finds():
     found = []
@@ -113,8 +150,13 @@ def finds():
                 continue
             found += [raw[m.start() : m.start() + 40] for m in re.finditer(b"can" b"ary-", raw)]
     return found
-"""),
-    _stealing("memory-of-others", "reads the memory of other processes", SYSCALLS + """
+""",
+    ),
+    _stealing(
+        "memory-of-others",
+        "reads the memory of other processes",
+        SYSCALLS
+        + """
 class Span(ctypes.Structure):
     _fields_ = (("base", ctypes.c_void_p), ("size", ctypes.c_size_t))
 def finds():
@@ -131,8 +173,12 @@ def finds():
         if call(310, 270, pid, ctypes.byref(local), 1, ctypes.byref(far), 1, 0) > 0:
             found.append((pid, "process_vm_readv", buffer.raw[:16]))
     return found
-"""),
-    _stealing("home-folders", "lists homes, keys and histories", """
+""",
+    ),
+    _stealing(
+        "home-folders",
+        "lists homes, keys and histories",
+        """
 import glob, os
 def finds():
     found = []
@@ -144,21 +190,33 @@ def finds():
             except OSError:
                 pass
     return found
-"""),
-    _referring("other-submission", "opens another learner's notebook", """
+""",
+    ),
+    _referring(
+        "other-submission",
+        "opens another learner's notebook",
+        """
 import os
 def breaks_out():
     return open("@SUBMISSION@").read() or os.listdir(os.path.dirname("@SUBMISSION@"))
-"""),
-    _referring("other-submissions-by-search", "walks through the file system for notebooks that are not part of a package", """
+""",
+    ),
+    _referring(
+        "other-submissions-by-search",
+        "walks through the file system for notebooks that are not part of a package",
+        """
 import os
 def breaks_out():
     for folder, inside, names in os.walk("/"):
         inside[:] = [n for n in inside if n not in ("proc", "sys", "usr", "lib", "lib64", "site-packages", "nix", "opt")]
         if any(name.endswith(".ipynb") for name in names):
             return folder
-"""),
-    _referring("reference-by-import", "imports the course's own solutions", """
+""",
+    ),
+    _referring(
+        "reference-by-import",
+        "imports the course's own solutions",
+        """
 import importlib
 def breaks_out():
     for name in ("labsupport.exercises.start_here", "labsupport.exercises", "labsupport.catalog", "labsupport.judging",
@@ -167,15 +225,23 @@ def breaks_out():
             return importlib.import_module(name)
         except ImportError:
             pass
-"""),
-    _referring("reference-by-module-table", "looks for the course's solutions among loaded modules and objects", """
+""",
+    ),
+    _referring(
+        "reference-by-module-table",
+        "looks for the course's solutions among loaded modules and objects",
+        """
 import gc, sys
 def breaks_out():
     if any(".exercises" in name or name.endswith((".catalog", ".judging", ".comparing")) for name in sys.modules):
         return True
     return [t for t in gc.get_objects() if type(t).__name__ in ("Exercise", "Misconception", "Verdict", "Secret")]
-"""),
-    _referring("reference-by-files", "looks for the course's files from where its modules lie", """
+""",
+    ),
+    _referring(
+        "reference-by-files",
+        "looks for the course's files from where its modules lie",
+        """
 import glob, os, sys
 def breaks_out():
     here = os.path.dirname(os.path.abspath(sys.modules["labsupport"].__file__))
@@ -188,8 +254,12 @@ def breaks_out():
                         return path
                 except OSError:
                     pass
-"""),
-    _referring("reference-by-install-record", "follows the records of an editable installation to the course's folder", """
+""",
+    ),
+    _referring(
+        "reference-by-install-record",
+        "follows the records of an editable installation to the course's folder",
+        """
 import glob, os, re, sys
 def breaks_out():
     for folder in sys.path:
@@ -197,18 +267,24 @@ def breaks_out():
             for place in re.findall(r"/[\\w/.-]+", open(path).read()):
                 if os.path.exists(place + "/labsupport/exercises/start_here.py"):
                     return open(place + "/labsupport/exercises/start_here.py").read()
-"""),
-    _referring("reference-in-bytecode", "looks for the course's solutions in compiled files and caches", """
+""",
+    ),
+    _referring(
+        "reference-in-bytecode",
+        "looks for the course's solutions in compiled files and caches",
+        """
 import glob
 def breaks_out():
     return [p for root in ("/lab", "@REPOSITORY@", "/tmp") for p in glob.glob(root + "/**/*.pyc", recursive=True)
             if "exercises" in p or "catalog" in p]
-"""),
+""",
+    ),
     Attack(
         id="expected-value-in-the-frames",
         kind="stealing",
         tries="searches every frame and object of its process for the value that is expected",
-        cells={ADDRESS: """
+        cells={
+            ADDRESS: """
 import gc, sys
 def address_of(index, shape, strides, itemsize, offset):
     frame, found = sys._getframe(1), []
@@ -219,14 +295,16 @@ def address_of(index, shape, strides, itemsize, offset):
         if type(thing) is dict and ("expected" in thing or "reference" in thing):
             found += [thing.get("expected"), thing.get("reference")]
     return next((value for value in found if type(value) is int), -1)
-"""},
+"""
+        },
         expect="wrong",
     ),
     Attack(
         id="question-says-too-much",
         kind="stealing",
         tries="hands back what the question says about seeds and secrets",
-        cells={SHAPE: """
+        cells={
+            SHAPE: """
 import sys
 def batch_shape(samples, batch_rows):
     frame, found = sys._getframe(1), []
@@ -234,9 +312,13 @@ def batch_shape(samples, batch_rows):
         found += [repr(value)[:500] for value in frame.f_locals.values()]
         frame = frame.f_back
     return " ".join(found)[:20_000]
-"""},
+"""
+        },
     ),
-    _referring("process-list", "reads the list of the host's processes", """
+    _referring(
+        "process-list",
+        "reads the list of the host's processes",
+        """
 import os
 def breaks_out():
     try:
@@ -244,8 +326,12 @@ def breaks_out():
     except OSError:
         return False
     return [pid for pid in others if open(f"/proc/{pid}/cmdline").read()]
-"""),
-    _referring("machine-files", "reads the machine's disks, memory and logs", """
+""",
+    ),
+    _referring(
+        "machine-files",
+        "reads the machine's disks, memory and logs",
+        """
 import os
 def breaks_out():
     for path in ("/dev/mem", "/dev/kmem", "/proc/kcore", "/dev/sda", "/dev/vda", "/dev/nvme0n1", "/proc/kmsg",
@@ -256,5 +342,6 @@ def breaks_out():
                     return path
         except OSError:
             pass
-"""),
+""",
+    ),
 )

@@ -1,4 +1,4 @@
-"""What an attack finds around itself, and what has to be there afterwards: a host with canaries, notebooks, processes."""
+"""What an attack finds around itself, and what has to be there afterwards: canaries, notebooks, processes."""
 
 import contextlib
 import hashlib
@@ -124,7 +124,7 @@ class World:
         folders = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/dev/mqueue", ROOT, ROOT / "labsupport")
         for folder in map(Path, folders):
             with contextlib.suppress(OSError):
-                found += [f"{folder / name} is new" for name in os.listdir(folder) if self.mark in name]
+                found += [f"{path} is new" for path in folder.iterdir() if self.mark in path.name]
         ready, *_ = select.select([self.port, self.abstract], [], [], 0)
         return found + ["a socket of the host was reached"] * bool(ready)
 
