@@ -15,13 +15,13 @@ from labsupport.places import NOTEBOOKS, ROOT, SOURCE
 
 __all__ = [
     "FOREIGN", "SourceCell", "build", "built", "checks_in", "content_id", "dump", "exercise_id_of", "graft", "load",
-    "read_source", "sources",
+    "read_source", "sources", "text_of_source",
 ]  # fmt: skip
 
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 FOREIGN = frozenset("bash cmd html javascript js latex markdown perl ruby script sh svg writefile".split())
 
-_SOURCE_NAME = re.compile(r"^(\d\d_[a-z0-9_]+|home)\.py$")
+_SOURCE_NAME = re.compile(r"^([0-9]{2}_[a-z0-9_]+|home)\.py$")
 _CHECK = re.compile(r"^\s*lab\.check\(\s*[\"']([\w/-]+)[\"']", re.MULTILINE)
 _CELL_MAGIC = re.compile(r"^# (%%[A-Za-z].*)$")
 _LINE_MAGIC = re.compile(r"^(\s*)# (%[A-Za-z].*)$")
@@ -70,8 +70,11 @@ def read_source(source):
 
     `# %%name` on a cell's first line and `# %name` anywhere become magics. jupytext would also wake comments
     such as `# cat the rows` or `# why?`, so its own rule is switched off.
+
+    Raises:
+        LabError: the source cannot be read as text.
     """
-    text = Path(source).read_text(encoding="utf-8")
+    text = text_of_source(source)
     lines = text.splitlines()
     skipped = _header_length(lines)
     body = "\n".join(lines[skipped:]) + "\n"
@@ -87,6 +90,27 @@ def read_source(source):
         cells.append(SourceCell(cell.cell_type, text, cursor + 1, dict(cell.metadata)))
         cursor += text.count("\n") + 1 if text else 0
     return cells
+
+
+def text_of_source(source):
+    """Return the text of a source file.
+
+    Raises:
+        LabError: it cannot be opened, or is not text in UTF-8; says which file.
+    """
+    path = Path(source)
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise LabError(f"{_shown(path)} cannot be read", why=_why_closed(path, error)) from None
+    except UnicodeDecodeError as error:
+        line = path.read_bytes()[: error.start].count(b"\n") + 1
+        why = f"line {line} is not text in UTF-8"
+        raise LabError(f"{_shown(path)} cannot be read", why=why, next_step="save it as UTF-8") from None
+
+
+def _why_closed(path, error):
+    return "it is a folder" if path.is_dir() else error.strerror or str(error)
 
 
 def _header_length(lines):
@@ -158,7 +182,7 @@ def exercise_id_of(exercise, role="ex"):
 
 def checks_in(text):
     """Return the ids given to `lab.check` in a code cell, as written."""
-    return _CHECK.findall(text)
+    return _CHECK.findall(text) if "lab.check(" in text else []
 
 
 def dump(notebook):
@@ -180,6 +204,9 @@ def _json(value, ascii_only):
 def load(path):
     """Return the notebook stored at `path`, every source as one text.
 
+    What only says how cells are named and numbered is mended, since no answer hangs on it: an id that is not text
+    is left out, a format's minor number that is not a whole number becomes 5.
+
     Raises:
         LabError: the file is missing, unreadable, not JSON, not a notebook, or older than format 4.
     """
@@ -189,16 +216,21 @@ def load(path):
     except FileNotFoundError:
         raise LabError(f"there is no notebook {_shown(path)}", next_step="lab start copies lessons to work/") from None
     except OSError as error:
-        raise LabError(f"{_shown(path)} cannot be opened", why=error.strerror or str(error)) from None
+        raise LabError(f"{_shown(path)} cannot be opened", why=_why_closed(path, error)) from None
     except UnicodeDecodeError:
         raise _not_a_notebook(path, "it is not text in UTF-8") from None
     except (ValueError, RecursionError):
         raise _not_a_notebook(path, _why_not_json(path)) from None
     if reason := _why_not_a_notebook(notebook):
         raise _not_a_notebook(path, reason)
+    notebook.setdefault("metadata", {})
+    if type(notebook.get("nbformat_minor", 5)) is not int:
+        notebook["nbformat_minor"] = 5
     for cell in notebook["cells"]:
         cell["source"] = "".join(cell["source"])
         cell.setdefault("metadata", {})
+        if not isinstance(cell.get("id"), str):
+            cell.pop("id", None)
     return notebook
 
 
@@ -217,8 +249,10 @@ def _why_not_a_notebook(value):
     if value["nbformat"] != 4:
         return f"it is in notebook format {value['nbformat']}, and the course writes format 4"
     cells = value.get("cells")
-    if not isinstance(cells, list) or not isinstance(value.get("metadata", {}), dict):
+    if not isinstance(cells, list):
         return "it is JSON, but its cells are missing"
+    if not isinstance(value.get("metadata", {}), dict):
+        return "its metadata is not a table"
     for number, cell in enumerate(cells, 1):
         if not isinstance(cell, dict) or cell.get("cell_type") not in ("code", "markdown", "raw"):
             return f"cell {number} is not a notebook cell"

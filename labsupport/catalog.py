@@ -3,14 +3,18 @@
 import difflib
 import functools
 import importlib
-import json
 import re
+import traceback
 from dataclasses import dataclass
+from pathlib import Path
 
-from labsupport.errors import UsageError
+from labsupport.errors import LabError, UsageError
 from labsupport.places import NOTEBOOKS, ROOT, SOURCE
 
-__all__ = ["PLAN", "Lesson", "exercises", "find_exercise", "find_lesson", "lessons", "marker_of", "stubs"]
+__all__ = [
+    "PLAN", "Lesson", "cells_as_built", "exercises", "find_exercise", "find_lesson", "lessons", "marker_of",
+    "readable_exercises", "stubs",
+]  # fmt: skip
 
 # Number, slug and one-line subject of every lesson; one is ready when its source exists.
 PLAN = (
@@ -40,13 +44,17 @@ PLAN = (
 )
 
 _MARKER = re.compile(r"^#\s*exercise:\s*([a-z0-9-]+/[a-z0-9-]+)\s*$")
-_SOURCE_NAME = re.compile(r"^(\d\d)_([a-z0-9_]+)\.py$")
+_SOURCE_NAME = re.compile(r"^([0-9]{2})_([a-z0-9_]+)\.py$")
+_BEGINNING = 10_000  # characters of a cell among which a marker is looked for
 _MINUTES = re.compile(r"^\*\*(\d+) minutes \(core\), ([^*]+?)\.?\*\*", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lesson:
-    """One lesson as listed: `minutes` is the core's, `hardware` in words, `ready` when it can be opened."""
+    """One lesson as listed: `minutes` is the core's, `hardware` in words, `ready` when it can be opened.
+
+    `problem` says why title and minutes could not be read from the source, "" when they were.
+    """
 
     number: int
     slug: str
@@ -54,6 +62,7 @@ class Lesson:
     minutes: int
     hardware: str
     ready: bool
+    problem: str = ""
 
     @property
     def notebook(self):
@@ -79,7 +88,8 @@ def lessons():
 def _lesson(number, slug, subject, source):
     if source is None:
         return Lesson(number=number, slug=slug, title=subject, minutes=0, hardware="", ready=False)
-    text = f"\n{source[1].read_text(encoding='utf-8')}".replace("\n# ", "\n")
+    text, problem = _text_of(source[1])
+    text = f"\n{text}".replace("\n# ", "\n")
     title = re.search(r"^#\s*# (.+)$|^# (.+)$", text, re.MULTILINE)
     minutes = _MINUTES.search(text)
     return Lesson(
@@ -89,17 +99,64 @@ def _lesson(number, slug, subject, source):
         minutes=int(minutes[1]) if minutes else 0,
         hardware=minutes[2].strip() if minutes else "",
         ready=True,
+        problem=problem,
     )
+
+
+def _text_of(source):
+    """Return (a source's text, ""), or ("", why it cannot be read): one broken lesson does not take the list along."""
+    from labsupport.building import text_of_source
+
+    try:
+        return text_of_source(source), ""
+    except LabError as error:
+        return "", f"{error.what}: {error.why}"
 
 
 @functools.cache
 def exercises(slug=None):
-    """Return the exercises of one lesson, or of all, in course order."""
+    """Return the exercises of one lesson, or of all, in course order.
+
+    Raises:
+        LabError: the module of a lesson cannot be used; names file, line and reason.
+    """
     if slug is None:
         return tuple(e for lesson in lessons() if lesson.ready for e in exercises(lesson.slug))
     if not (ROOT / "labsupport" / "exercises" / f"{slug}.py").is_file():
         return ()
-    return tuple(importlib.import_module(f"labsupport.exercises.{slug}").EXERCISES)
+    try:
+        return tuple(importlib.import_module(f"labsupport.exercises.{slug}").EXERCISES)
+    except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("labsupport"):
+            raise  # a package is missing: that is told, or installed, by the `lab` command
+        raise LabError(
+            f"the exercises of {slug} cannot be used",
+            why=f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error} ({_where(error)})",
+            next_step=f"mend it, then python -c 'import labsupport.exercises.{slug}'; other lessons are not affected",
+        ) from error
+
+
+def _where(error):
+    """Return file and line of a module's mistake: of the text that does not parse, else of its last line that ran."""
+    if isinstance(error, SyntaxError) and error.filename:
+        path, line = error.filename, error.lineno
+    else:
+        ran = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+        path, line = next((at for at in reversed(ran) if Path(at[0]).parent.name == "exercises"), ran[-1])
+    path = Path(path)
+    return f"{path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else path}, line {line}"
+
+
+def readable_exercises(slug=None):
+    """Return (the exercises of one lesson, or of every lesson that can be used, the errors of the others)."""
+    slugs = [slug] if slug else [lesson.slug for lesson in lessons() if lesson.ready]
+    found, errors = [], []
+    for name in slugs:
+        try:
+            found += exercises(name)
+        except LabError as error:
+            errors.append(error)
+    return tuple(found), errors
 
 
 def find_lesson(text):
@@ -133,16 +190,19 @@ def find_exercise(text, slug=None):
         LabError: no exercise has this id; names the nearest ones.
     """
     wanted = str(text).strip().lower()
-    known = {e.id: e for e in exercises(slug)}
+    own = slug or next((k.slug for k in lessons() if k.ready and wanted.startswith(f"{k.prefix}/")), None)
+    candidates = exercises(own) if own else readable_exercises()[0]
+    known = {e.id: e for e in candidates}
     if slug is not None:
-        known |= {e.short_id: e for e in exercises(slug)}
+        known |= {e.short_id: e for e in candidates}
     elif "/" not in wanted:
-        same = [e for e in exercises() if e.short_id == wanted]
+        same = [e for e in candidates if e.short_id == wanted]
         if len(same) == 1:
             return same[0]
     if wanted in known:
         return known[wanted]
-    names = [e.short_id if slug else e.id for e in exercises(slug)]
+    others = exercises(slug) if slug else readable_exercises()[0]
+    names = [e.short_id if slug else e.id for e in others]
     raise _unknown("exercise", wanted, names, f"lab exercises {slug}" if slug else "lab exercises")
 
 
@@ -159,19 +219,37 @@ def _unknown(noun, wanted, names, listing):
 
 def marker_of(source):
     """Return the exercise id named by the marker comment of a cell, or None."""
-    for line in source.lstrip().splitlines()[:3]:
+    for line in source.lstrip()[:_BEGINNING].splitlines()[:3]:
         if match := _MARKER.match(line.strip()):
             return match[1]
     return None
 
 
-@functools.cache
-def stubs(slug):
-    """Return {exercise id: the cell shipped for it, marker line included} of one lesson's built notebook."""
+def cells_as_built(slug):
+    """Return the cells of one lesson's built notebook, every source as one text; none when it is not built.
+
+    Raises:
+        LabError: the file is not the notebook that `lab build` makes.
+    """
+    from labsupport.building import load
+
     lesson = next(known for known in lessons() if known.slug == slug)
     path = NOTEBOOKS / lesson.notebook
-    if not path.is_file():
-        return {}
-    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    if not path.exists():
+        return []
+    try:
+        return load(path)["cells"]
+    except LabError as error:
+        what = f"notebooks/{path.name}, as the course ships it, cannot be read"
+        raise LabError(what, why=error.why, next_step=f"lab build {slug}") from None
+
+
+@functools.cache
+def stubs(slug):
+    """Return {exercise id: the cell shipped for it, marker line included} of one lesson's built notebook.
+
+    Raises:
+        LabError: the notebook cannot be read.
+    """
+    sources = [cell["source"] for cell in cells_as_built(slug) if cell["cell_type"] == "code"]
     return {marker: source for source in sources if (marker := marker_of(source))}

@@ -1,6 +1,9 @@
 """`lab build`: notebooks from their sources, or only the comparison."""
 
+import sys
+
 from labsupport import building
+from labsupport.errors import LabError
 
 __all__ = ["add_arguments", "run"]
 
@@ -11,27 +14,39 @@ def add_arguments(parser):
 
 
 def run(args):
-    """Return 0 when every notebook is (or was brought) up to date, 1 when `--check` found one that is not."""
-    different = 0
-    for source in building.sources(args.lessons):
-        path = building.built(source)
-        wanted = building.dump(building.build(source)).encode("utf-8")
-        if path.is_file() and path.read_bytes() == wanted:
-            continue
-        different += 1
-        if args.check:
-            print(_stale(path, wanted, source))
-        else:
-            from labsupport.workspace.atomic import write_atomic
+    """Return 0 when every notebook is (or was brought) up to date, 1 when `--check` found one that is not.
 
-            write_atomic(path, wanted)
-            print(f"built notebooks/{path.name}")
+    A source that cannot be built is told on the error output and makes it 1; the others are built all the same.
+    """
+    different = failed = 0
+    for source in building.sources(args.lessons):
+        try:
+            different += _build(source, check=args.check)
+        except LabError as error:
+            failed += 1
+            print(error, file=sys.stderr)
     for path in [] if args.lessons else _orphans():
         different += 1
         print(f"notebooks/{path.name} has no source\n  why:  it was renamed or removed\n  next: delete the notebook")
-    if not different:
+    if not different and not failed:
         print("every notebook is what its source says")
-    return 1 if args.check and different else 0
+    return 1 if failed or (args.check and different) else 0
+
+
+def _build(source, check):
+    """Return whether the notebook was not what its source says; without `check` it is now."""
+    path = building.built(source)
+    wanted = building.dump(building.build(source)).encode("utf-8")
+    if path.is_file() and path.read_bytes() == wanted:
+        return False
+    if check:
+        print(_stale(path, wanted, source))
+    else:
+        from labsupport.workspace.atomic import write_atomic
+
+        write_atomic(path, wanted)
+        print(f"built notebooks/{path.name}")
+    return True
 
 
 def _orphans():

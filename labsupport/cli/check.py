@@ -1,5 +1,7 @@
 """lab check: the clean check of a notebook as saved."""
 
+import sys
+
 from labsupport import catalog
 from labsupport.errors import LabError
 from labsupport.journal import Journal
@@ -12,28 +14,40 @@ def add_arguments(parser):
 
 
 def run(args):
-    """Print a verdict per exercise; exit code 1 when one that was answered is not right."""
+    """Print a verdict per exercise; exit code 1 when one that was answered is not right.
+
+    Of several lessons one that cannot be checked is told on the error output, and the others are checked.
+    """
+    if args.what is not None:
+        return _lesson(*_asked(args.what))
+    started = [lesson for lesson in catalog.lessons() if lesson.ready and (workspace() / lesson.notebook).is_file()]
+    if not started:
+        raise LabError("no lesson is in your workspace yet", next_step="lab start")
     worst = 0
-    for lesson, exercises in _asked(args.what):
-        path = workspace() / lesson.notebook
-        if not path.is_file():
-            raise LabError(f"{lesson.notebook} is not in your workspace", next_step=f"lab start {lesson.slug}")
-        print(f"{lesson.notebook}: checking {len(exercises)} answer(s) as saved")
-        worst = max(worst, _check(path, exercises))
+    for lesson in started:
+        try:
+            worst = max(worst, _lesson(lesson))
+        except LabError as error:
+            print(error, file=sys.stderr)
+            worst = max(worst, error.exit_code)
     return worst
 
 
 def _asked(what):
-    if what is None:
-        started = [k for k in catalog.lessons() if k.ready and (workspace() / k.notebook).is_file()]
-        if not started:
-            raise LabError("no lesson is in your workspace yet", next_step="lab start")
-        return [(lesson, catalog.exercises(lesson.slug)) for lesson in started]
+    """Return the lesson asked for, and its exercises when not all are meant."""
     if "/" in what and not what.endswith(".ipynb"):
         exercise = catalog.find_exercise(what)
-        return [(catalog.find_lesson(exercise.slug), (exercise,))]
-    lesson = catalog.find_lesson(what)
-    return [(lesson, catalog.exercises(lesson.slug))]
+        return catalog.find_lesson(exercise.slug), (exercise,)
+    return catalog.find_lesson(what), None
+
+
+def _lesson(lesson, exercises=None):
+    exercises = catalog.exercises(lesson.slug) if exercises is None else exercises
+    path = workspace() / lesson.notebook
+    if not path.is_file():
+        raise LabError(f"{lesson.notebook} is not in your workspace", next_step=f"lab start {lesson.slug}")
+    print(f"{lesson.notebook}: checking {len(exercises)} answer(s) as saved")
+    return _check(path, exercises)
 
 
 def _check(path, exercises):

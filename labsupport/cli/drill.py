@@ -2,9 +2,11 @@
 
 import ast
 import random
+import sys
+import warnings
 
 from labsupport import catalog
-from labsupport.errors import LabError
+from labsupport.errors import LabError, UsageError
 from labsupport.journal import Journal
 from labsupport.showing import show_verdict
 
@@ -15,15 +17,23 @@ def add_arguments(parser):
 
 
 def run(args):
-    lesson = catalog.find_lesson(args.lesson) if args.lesson else None
-    having = [e for e in catalog.exercises(lesson.slug if lesson else None) if e.drill]
+    """Return 0 when the learner ends the drill, 1 when a lesson's questions could not be asked."""
+    if args.seed is not None and args.seed < 0:
+        raise UsageError(f"there is no seed {args.seed}", why="seeds count from 0", next_step="lab drill --seed 1")
+    slug = None if args.lesson is None else catalog.find_lesson(args.lesson).slug
+    found, errors = catalog.readable_exercises(slug)
+    for error in errors:
+        print(error, file=sys.stderr)
+    having = [e for e in found if e.drill]
     if not having:
+        if errors:
+            return 1
         raise LabError("there is no drill here", next_step="lab drill (all lessons)")
     seed = args.seed if args.seed is not None else random.SystemRandom().randrange(1 << 32)
     print(f"Answer as Python would print it, for example (8, 32). An empty line ends the drill. (seed {seed})")
     right, asked = _ask_on(having, seed)
     print(f"{right} of {asked} right at the first try")
-    return 0
+    return int(bool(errors))
 
 
 def _ask_on(having, seed):
@@ -50,13 +60,12 @@ def _answer(question, journal):
             typed = input("> ").strip()
         except EOFError:
             return None
+        except UnicodeDecodeError:  # a terminal set to another encoding
+            print("That was not text in UTF-8; please type it again.")
+            continue
         if not typed:
             return None
-        try:
-            value = ast.literal_eval(typed)
-        except (ValueError, SyntaxError):
-            value = typed.strip("'\"")  # words such as view and copy may be typed bare
-        verdict = question.judge(value)
+        verdict = question.judge(_value(typed))
         journal.append(
             "drill", question.exercise.id, outcome=verdict.outcome.value, misconception=verdict.misconception
         )
@@ -64,3 +73,13 @@ def _answer(question, journal):
         first = verdict.passed if first is None else first
         if verdict.passed:
             return first
+
+
+def _value(typed):
+    """Return what was typed as a value; anything that is not one counts as a word, such as view and copy."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what Python says of odd literals says nothing about the answer
+            return ast.literal_eval(typed)
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        return typed.strip("'\"")

@@ -1,6 +1,7 @@
 """lab exercises: every exercise, for people or (--json) for programs."""
 
 import json
+import sys
 
 from labsupport import catalog
 
@@ -11,15 +12,18 @@ def add_arguments(parser):
 
 
 def run(args):
-    lesson = catalog.find_lesson(args.lesson) if args.lesson else None
-    found = catalog.exercises(lesson.slug if lesson else None)
+    """Return 0, or 1 when a lesson's exercises could not be read: the others are listed all the same."""
+    slug = None if args.lesson is None else catalog.find_lesson(args.lesson).slug
+    found, errors = catalog.readable_exercises(slug)
     if args.json:
         print(json.dumps([_as_json(e) for e in found], indent=1, ensure_ascii=False))
-        return 0
-    for exercise in found:
-        core = "core" if exercise.core else "more"
-        print(f"{exercise.id:<34} {exercise.kind:<10} {core}  level {exercise.level}  {exercise.minutes:>2} min")
-    return 0
+    else:
+        for exercise in found:
+            core = "core" if exercise.core else "more"
+            print(f"{exercise.id:<34} {exercise.kind:<10} {core}  level {exercise.level}  {exercise.minutes:>2} min")
+    for error in errors:
+        print(error, file=sys.stderr)
+    return int(bool(errors))
 
 
 def _as_json(exercise):

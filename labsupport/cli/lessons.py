@@ -1,6 +1,7 @@
 """lab lessons: the lessons and how far you are, in words."""
 
 from labsupport import catalog
+from labsupport.errors import LabError
 from labsupport.journal import Journal
 from labsupport.live import progress_of
 
@@ -10,15 +11,29 @@ def add_arguments(parser):
 
 
 def run(args):
+    """Return 0, or 1 when a lesson could not be read: the others are listed all the same."""
     journal = Journal()
     passed = journal.passed()
+    broken = 0
     for lesson in catalog.lessons():
         if lesson.ready:
-            print(f"{lesson.number:02d}  {lesson.slug:<13} {lesson.title}\n{'':19}{progress_of(lesson, passed)}")
+            progress, whole = _progress(lesson, passed)
+            broken += not whole
+            print(f"{lesson.number:02d}  {lesson.slug:<13} {lesson.title}\n{'':19}{progress}")
         elif args.all:
             print(f"{lesson.number:02d}  {lesson.slug:<13} planned: {lesson.title}")
     if torn := journal.unreadable():
         print(
             f"{torn} line(s) of {journal.path.name} could not be read; they were left as they are and count for nothing"
         )
-    return 0
+    return int(bool(broken))
+
+
+def _progress(lesson, passed):
+    """Return (how far the learner is in a lesson, True), or (what is wrong with the lesson, False)."""
+    if lesson.problem:
+        return lesson.problem, False
+    try:
+        return progress_of(lesson, passed), True
+    except LabError as error:
+        return f"{error.what}: {error.why}", False

@@ -1,5 +1,7 @@
 """lab lint: the house rules, checked on the lesson sources."""
 
+from labsupport.errors import LabError
+
 __all__ = ["add_arguments", "run"]
 
 
@@ -10,13 +12,22 @@ def add_arguments(parser):
 
 
 def run(args):
-    """Return 0 when nothing was found, else 1. A number that only a run can trace is a note until `--run`."""
+    """Return 0 when nothing was found, else 1. A number that only a run can trace is a note until `--run`.
+
+    A source that cannot be read counts as a problem; the others are looked at all the same.
+    """
     from labsupport import building, linting
 
     found = undecided = 0
     sources = building.sources(args.lessons)
     for source in sources:
-        for problem in linting.lint(source, run=args.run):
+        try:
+            problems = linting.lint(source, run=args.run)
+        except LabError as error:
+            found += 1
+            print(error)
+            continue
+        for problem in problems:
             if problem.rule == "numbers" and problem.next == "lab lint --run":
                 undecided += 1
                 continue

@@ -48,9 +48,16 @@ def _prepare(lesson):
     from labsupport import workspace as copies
     from labsupport.catalog import find_lesson
 
-    slug = find_lesson(lesson).slug if lesson else "home"  # an unknown lesson is told before anything is written
-    copies.start_all()
-    return copies.start(slug)
+    # An unknown lesson is told before anything is written.
+    slug = "home" if lesson is None else find_lesson(lesson).slug
+    problems = []
+    there = copies.start_all(problems)
+    page = copies.copy_of(slug)
+    if not there or (lesson is not None and page not in there):
+        return copies.start(slug)  # raises what is wrong with it
+    for problem in problems:
+        print(f"{problem}\nThe other notebooks are there.\n", file=sys.stderr)
+    return page if page in there else there[0]
 
 
 def _announce(url, port, wanted):

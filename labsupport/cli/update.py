@@ -1,5 +1,7 @@
 """lab update: bring the course's new text into the learner's copies and keep everything of theirs."""
 
+import sys
+
 from labsupport.places import ROOT
 
 __all__ = ["add_arguments", "run"]
@@ -12,16 +14,29 @@ def add_arguments(parser):
 
 
 def run(args):
-    """Return 0 once every copy is current; a backup of each changed copy is in work/.lab/backups/."""
+    """Return 0 once every copy is current, 1 when one could not be updated (the others are).
+
+    A backup of each changed copy is in work/.lab/backups/.
+    """
     from labsupport import workspace as copies
     from labsupport.catalog import find_lesson
 
     slug = args.lesson
-    if slug and slug.removesuffix(".ipynb") != "home":
-        slug = find_lesson(slug).slug
-    done = copies.update(slug.removesuffix(".ipynb") if slug else None)
-    if not done:
+    if slug is not None:
+        slug = "home" if slug.removesuffix(".ipynb") == "home" else find_lesson(slug).slug
+    try:
+        done, failed = copies.update(slug), ()
+    except copies.UpdatesFailed as error:
+        done, failed = error.done, error.failed
+    if not done and not failed:
         print("There are no copies yet: `lab start` makes them.")
+    _tell(done)
+    for error in failed:
+        print(error, file=sys.stderr)
+    return int(bool(failed))
+
+
+def _tell(done):
     for updated in done:
         print(_said(updated))
     if any(updated.changed for updated in done):
@@ -29,7 +44,6 @@ def run(args):
             "\nIf one of these is open in JupyterLab: File, Reload Notebook from Disk. "
             "Should it ask about a changed file, choose Revert;\nOverwrite would put the old version back."
         )
-    return 0
 
 
 def _said(updated):

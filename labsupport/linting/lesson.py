@@ -46,7 +46,7 @@ class Text:
     def of(cls, path):
         path = Path(path)
         slug = None if path.stem == "home" else re.sub(r"^\d\d_", "", path.stem)
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = building.text_of_source(path).splitlines()
         return cls(path, building.read_source(path), slug, lines=lines)
 
     @cached_property

@@ -14,10 +14,11 @@ from labsupport.building import dump, exercise_id_of, load
 from labsupport.catalog import find_exercise, find_lesson, lessons
 from labsupport.errors import LabError
 from labsupport.places import NOTEBOOKS, workspace
-from labsupport.workspace.atomic import clear_leftovers, locked, write_atomic
+from labsupport.workspace.atomic import cannot_write, clear_leftovers, locked, write_atomic
 from labsupport.workspace.merge import merge, put_back, untouched_base
+from labsupport.workspace.records import load_release, went_wrong
 
-__all__ = ["Updated", "backups", "copy_of", "reset", "start", "start_all", "update"]
+__all__ = ["Updated", "UpdatesFailed", "backups", "copy_of", "reset", "start", "start_all", "update"]
 
 _KEEP = 10
 _IGNORED = """\
@@ -40,6 +41,18 @@ class Updated:
     gone: int = 0
     restubbed: tuple = ()
     backup: Path | None = None
+
+
+class UpdatesFailed(LabError):
+    """Some copies could not be updated: `failed` holds the error of each, `done` what was done to the others."""
+
+    def __init__(self, failed, done):
+        first, *rest = failed
+        also = [f"also: {error.what} ({error.why})" if error.why else f"also: {error.what}" for error in rest]
+        others = [f"{len(done)} other copies are up to date"] if done else []
+        why = "; ".join([*([first.why] if first.why else []), *also, *others])
+        super().__init__(first.what, why=why or None, next_step=first.next_step)
+        self.failed, self.done = tuple(failed), tuple(done)
 
 
 def copy_of(slug):
@@ -70,11 +83,23 @@ def start(slug):
         return _start(slug)
 
 
-def start_all():
-    """Return the copies of every lesson that is ready, and of the home notebook last."""
+def start_all(problems=None):
+    """Return the copies of every lesson that is ready, and of the home notebook last.
+
+    Args:
+        problems: a list that takes the `LabError` of each copy that could not be made; without it the first is raised.
+    """
     slugs = [lesson.slug for lesson in lessons() if lesson.ready]
+    made = []
     with _held():
-        return [_start(slug) for slug in [*slugs, "home"]]
+        for slug in [*slugs, "home"]:
+            try:
+                made.append(_start(slug))
+            except LabError as error:
+                if problems is None:
+                    raise
+                problems.append(error)
+    return made
 
 
 def _start(slug):
@@ -100,32 +125,34 @@ def update(slug=None):
     Course cells follow the course; answers, edits and added cells stay. A backup is made before a copy changes.
 
     Raises:
-        LabError: a copy cannot be read (the others are updated first), is missing, or the workspace is busy.
+        UpdatesFailed: of all copies some could not be updated; the others are.
+        LabError: the one copy asked for cannot be read or is missing, or the workspace is busy.
     """
     if slug is not None:
         _name(slug)
     with _held():
         if slug is not None:
-            return [_update(slug)]
+            return [_updated(slug)]
         done, failed = [], []
         for name in [*(lesson.slug for lesson in lessons() if lesson.ready), "home"]:
-            if copy_of(name).exists():
-                try:
-                    done.append(_update(name))
-                except LabError as error:
-                    failed.append(error)
+            try:
+                if copy_of(name).exists():
+                    done.append(_updated(name))
+            except LabError as error:
+                failed.append(error)
     if failed:
-        raise _joined(failed, done)
+        raise UpdatesFailed(failed, done)
     return done
 
 
-def _joined(failed, done):
-    if len(failed) == 1 and not done:
-        return failed[0]
-    first, *rest = failed
-    also = "".join(f"; also: {error.what}" for error in rest)
-    others = f"{len(done)} other copies are up to date"
-    return LabError(first.what + also, why=f"{first.why}; {others}" if first.why else others, next_step=first.next_step)
+def _updated(slug):
+    """Return what `_update` does; whatever goes wrong with one copy is told as a `LabError` that names it."""
+    try:
+        return _update(slug)
+    except LabError:
+        raise
+    except Exception as error:
+        raise went_wrong(copy_of(slug), "updated", error) from error
 
 
 def _update(slug):
@@ -135,7 +162,7 @@ def _update(slug):
     shipped = _shipped(slug)
     for _ in range(5):
         before = _bytes(path)
-        mine, course = load(path), load(shipped)
+        mine, course = load(path), load_release(shipped, rebuilt_by=f"lab build {slug}")
         base = _load_base(path, mine, course)
         if base == course:
             return Updated(path, changed=False)
@@ -166,11 +193,15 @@ def _base(path):
 
 def _load_base(path, mine, course):
     """Return the release a copy was made from; when the record is lost, what can be proved to be the course's."""
+    record, kept = _base(path), path.parent / ".lab" / "backups"
     try:
-        return load(_base(path))
+        return load_release(record)
     except LabError:
-        with contextlib.suppress(FileNotFoundError):
-            _backup(_base(path), _base(path).read_bytes(), folder=path.parent / ".lab" / "backups", label=".base")
+        with contextlib.suppress(OSError):
+            if record.is_dir():
+                record.rename(kept / f"{record.stem}.base.{_now()}")  # or the next record could not be written
+            else:
+                _backup(record, record.read_bytes(), folder=kept, label=".base")
         return untouched_base(mine, course)
 
 
@@ -190,12 +221,16 @@ def _backup(path, data, folder=None, label=""):
     there = _backups(folder, stem)
     if there and there[-1].read_bytes() == data:
         return there[-1]
-    kept = folder / f"{stem}.{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}.ipynb"
+    kept = folder / f"{stem}.{_now()}.ipynb"
     write_atomic(kept, data)
     for old in [*there, kept][:-_KEEP]:
         with contextlib.suppress(OSError):
             old.unlink()
     return kept
+
+
+def _now():
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"
 
 
 def reset(exercise_id):
@@ -207,17 +242,27 @@ def reset(exercise_id):
     exercise = find_exercise(exercise_id)
     with _held():
         path = copy_of(exercise.slug)
-        if not path.exists():
-            raise LabError(f"there is no {path.name} in {workspace()}", next_step=f"lab start {exercise.slug}")
-        before = _bytes(path)
-        mine, course = load(path), load(_shipped(exercise.slug))
-        base = _load_base(path, mine, course)
-        known = {cell["id"] for cell in base["cells"]}
-        release = base if exercise_id_of(exercise.id) in known else course
-        data = dump(put_back(release, mine, exercise.id)).encode("utf-8")
-        kept = _backup(path, before)
-        write_atomic(path, data)
-    return path, kept
+        try:
+            return path, _reset(path, exercise)
+        except LabError:
+            raise
+        except Exception as error:
+            raise went_wrong(path, "reset", error) from error
+
+
+def _reset(path, exercise):
+    if not path.exists():
+        raise LabError(f"there is no {path.name} in {workspace()}", next_step=f"lab start {exercise.slug}")
+    before = _bytes(path)
+    mine = load(path)
+    course = load_release(_shipped(exercise.slug), rebuilt_by=f"lab build {exercise.slug}")
+    base = _load_base(path, mine, course)
+    known = {cell["id"] for cell in base["cells"]}
+    release = base if exercise_id_of(exercise.id) in known else course
+    data = dump(put_back(release, mine, exercise.id)).encode("utf-8")
+    kept = _backup(path, before)
+    write_atomic(path, data)
+    return kept
 
 
 @contextlib.contextmanager
@@ -228,13 +273,16 @@ def _held():
         (folder / "base").mkdir(parents=True, exist_ok=True)
         (folder / "backups").mkdir(exist_ok=True)
     except OSError as error:
-        raise LabError(
-            f"the workspace {workspace()} cannot be written to",
-            why=error.strerror or str(error),
-            next_step="make the folder writable, or set LAB_WORK to one that is",
-        ) from error
+        raise cannot_write(workspace(), error) from error
     with locked(folder / "lock"):
         clear_leftovers(workspace(), folder, folder / "base", folder / "backups")
         if not (folder / ".gitignore").exists():
             write_atomic(folder / ".gitignore", _IGNORED.encode())
-        yield
+        try:
+            yield
+        except OSError as error:  # a folder in place of a file, a file that went away just now
+            raise LabError(
+                f"{error.filename or workspace()} cannot be used",
+                why=error.strerror or str(error),
+                next_step="put that right, then repeat the command",
+            ) from error

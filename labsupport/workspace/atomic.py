@@ -7,7 +7,7 @@ from pathlib import Path
 
 from labsupport.errors import LabError
 
-__all__ = ["clear_leftovers", "locked", "write_atomic"]
+__all__ = ["cannot_write", "clear_leftovers", "locked", "write_atomic"]
 
 _SUFFIX = ".lab-tmp"
 _PATIENCE_S = 10.0  # another `lab` command holds the lock for milliseconds; ten seconds mean that it is stuck
@@ -92,10 +92,10 @@ def locked(path, patience_s=_PATIENCE_S):
     The operating system ties the lock to the open file: it ends with the process, however that ends.
 
     Raises:
-        LabError: another process holds it for longer than `patience_s` seconds.
+        LabError: another process holds it for longer than `patience_s` seconds, or the file cannot be opened.
     """
     path = Path(path)
-    with path.open("a+b") as file:
+    with _opened(path) as file:
         deadline = time.monotonic() + patience_s
         while not _acquired(file):
             if time.monotonic() > deadline:
@@ -109,6 +109,25 @@ def locked(path, patience_s=_PATIENCE_S):
             yield
         finally:
             _release(file)
+
+
+def _opened(path):
+    try:
+        return path.open("a+b")
+    except OSError as error:
+        raise cannot_write(path.parent.parent, error) from error
+
+
+def cannot_write(workspace, error):
+    """Return the `LabError` for a workspace in which an OSError came up, naming the file that stands in the way."""
+    path = Path(error.filename or workspace)
+    why, step = f"{path}: {error.strerror or error}", "make the folder writable, or set LAB_WORK to one that is"
+    if os.path.isdir(path):  # noqa: PTH112 - Path.is_dir raises where the parent may not be looked into
+        why, step = f"{path} is a folder, and lab keeps a file there", f"move {path} away"
+    elif isinstance(error, FileExistsError | NotADirectoryError):
+        there = next((part for part in (path, *path.parents) if part.exists()), path)
+        why, step = f"{there} is a file, and lab keeps a folder there", f"move {there} away, or set LAB_WORK"
+    return LabError(f"the workspace {workspace} cannot be written to", why=why, next_step=step)
 
 
 def _acquired(file):

@@ -6,12 +6,13 @@ names, by its id, by its text, by what it defines, and, only when an editor took
 
 import ast
 import difflib
+import functools
 from dataclasses import dataclass
 
 from labsupport.building import checks_in
 from labsupport.catalog import marker_of
 
-__all__ = ["KEPT", "Slot", "is_kept", "match", "same_text", "slots_of"]
+__all__ = ["KEPT", "Slot", "is_kept", "match", "same_text", "slots_of", "trimmed"]
 
 KEPT = 'Kept by "lab update":'
 _ALIKE = 0.6
@@ -36,16 +37,18 @@ class Slot:
 
 def same_text(one, other):
     """Return whether two cells are of one type and say the same, blank space at line ends aside."""
-    return one["cell_type"] == other["cell_type"] and _trimmed(one["source"]) == _trimmed(other["source"])
+    return one["cell_type"] == other["cell_type"] and trimmed(one["source"]) == trimmed(other["source"])
 
 
-def _trimmed(text):
-    return [line.rstrip() for line in text.strip().splitlines()]
+@functools.lru_cache(maxsize=2048)  # each cell is compared with many others
+def trimmed(text):
+    """Return a text by which cells are compared: its lines, blank space at both ends and at line ends left out."""
+    return tuple(line.rstrip() for line in text.strip().splitlines())
 
 
 def is_kept(cell):
     """Return whether an earlier update put this cell aside for the learner."""
-    return str(cell.get("id")).startswith("kept-") or any(KEPT in line for line in cell["source"].splitlines()[:2])
+    return str(cell.get("id")).startswith("kept-") or any(KEPT in line for line in cell["source"].split("\n", 2)[:2])
 
 
 def slots_of(base, course):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from labsupport.building import content_id, exercise_id_of
 from labsupport.catalog import marker_of
 from labsupport.errors import LabError
-from labsupport.workspace.matching import KEPT, is_kept, match, same_text, slots_of
+from labsupport.workspace.matching import KEPT, is_kept, match, same_text, slots_of, trimmed
 
 __all__ = ["Merged", "merge", "put_back", "untouched_base"]
 
@@ -112,7 +112,7 @@ def _fresh(slot, cell):
 
 def _metadata(slot, cell):
     """Return the learner's metadata with the tags of the course; tags of their own stay."""
-    old = set((slot.base or slot.course)["metadata"].get("tags", []))
+    old = (slot.base or slot.course)["metadata"].get("tags", [])
     tags = list(slot.course["metadata"].get("tags", []))
     had = cell["metadata"].get("tags", [])
     tags += [tag for tag in had if tag not in old and tag not in tags] if isinstance(had, list) else []
@@ -177,17 +177,22 @@ def _with_cells(base, course, mine, cells):
 
 def _nothing_lost(slots, mine, merged):
     """Raise when a text of the learner is neither in the result nor a text of the course."""
-    course = [cell for slot in slots for cell in (slot.base, slot.course) if cell]
-    there = "\n".join(cell["source"] for cell in merged["cells"])
-    for cell in mine["cells"]:
-        if not any(same_text(cell, known) for known in course) and not all(
-            line in there for line in cell["source"].splitlines()
-        ):
+    texts = {cell["source"] for cell in merged["cells"]}
+    course = {_key(cell) for slot in slots for cell in (slot.base, slot.course) if cell}
+    doubtful = [cell for cell in mine["cells"] if cell["source"] not in texts and _key(cell) not in course]
+    there = {line for text in texts for line in text.splitlines()} if doubtful else set()
+    for cell in doubtful:
+        if not there.issuperset(cell["source"].splitlines()):
             raise LabError(
                 "the update was stopped: it would have lost a cell of yours",
                 why=f"the cell begins with {cell['source'][:60]!r}; this is a mistake in lab update, not yours",
                 next_step="your notebook is unchanged; please report it with a copy of the notebook",
             )
+
+
+def _key(cell):
+    """Return what two cells share when they say the same, as `same_text` has it."""
+    return cell["cell_type"], trimmed(cell["source"])
 
 
 def untouched_base(mine, course):
