@@ -182,6 +182,16 @@ def test_counts_are_told_when_a_budget_is_what_failed():
     assert verdict(5, 4).measured == ""
 
 
+def test_values_that_equal_nothing_are_alike_by_their_type():
+    from labsupport.probing.plain import Opaque
+
+    lazy = Misconception("lazy", None, "A generator.", "Return a list.")
+    ex = exercise(misconceptions=(lazy,))
+    generators = {"lazy": values(Opaque("generator"), Opaque("generator"))}
+    assert verdict(Opaque("generator"), Opaque("generator"), ex=ex, specimens=generators).misconception == "lazy"
+    assert verdict(Opaque("filter"), Opaque("filter"), ex=ex, specimens=generators).misconception is None
+
+
 def test_a_message_about_printing_is_for_those_who_print():
     prints = Misconception("prints", None, "You print.", "Return.")
     ex = exercise(misconceptions=(prints,))

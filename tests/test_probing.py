@@ -442,6 +442,24 @@ def test_what_an_object_keeps_alive_is_counted():
     assert copies.facts["kept"] == "within 50,000"
 
 
+def test_a_step_is_gone_once_it_is_done():
+    """Only what the object itself keeps may be alive when it is asked."""
+    import weakref
+
+    class Cheat:
+        def __init__(self, n):
+            self.seen = []
+
+        def add(self, x):
+            self.seen.append(weakref.ref(x))
+
+        def alive(self):
+            return sum(ref() is not None for ref in self.seen)
+
+    seen = drive(Cheat, ("C", (1,)), ("add", (np.zeros(3),)), ("add", (np.zeros(3),)), ("alive", ()))
+    assert seen.value["step 3: alive()"] == 0
+
+
 def test_a_step_that_does_not_exist_is_an_exception():
     assert drive(Keeper, ("C", (2,)), ("remove", ())).raised.type == "AttributeError"
 

@@ -24,8 +24,7 @@ def run(subject, inputs, options, limits):
 
     def drive(steps):
         # The object comes back too: what it holds must live until the measurements are read.
-        obj = built(*steps[0][1])
-        return obj, {_label(i, name): plain(_step(obj, name, args)) for i, (name, args) in enumerate(steps[1:], 1)}
+        return _drive(built, steps)
 
     result, raised, over, printed = attempt(drive, (fresh(steps),), limits.call_s)
     notes = {"printed": printed} if printed else {}
@@ -39,6 +38,16 @@ def run(subject, inputs, options, limits):
     if options.get("releases"):
         facts["released"] = _all_released(built, fresh(steps), limits)
     return Observation(value=result[1], facts=facts, notes=notes | more)
+
+
+def _drive(built, steps):
+    """Return (the object, {step: what it gave}); a step is gone once it is done, and what was passed in with it."""
+    obj, given = built(*steps.pop(0)[1]), {}
+    while steps:
+        name, args = steps.pop(0)
+        given[_label(len(given) + 1, name)] = plain(_step(obj, name, args))
+        del args
+    return obj, given
 
 
 def _label(number, name):
@@ -55,14 +64,8 @@ def _step(obj, name, args):
 def _all_released(built, steps, limits):
     arrays = [weakref.ref(owner_of(arg)) for _, args in steps for arg in args if isinstance(arg, np.ndarray)]
 
-    def drive(steps):
-        obj = built(*steps[0][1])
-        for name, args in steps[1:]:
-            _step(obj, name, args)
-        return obj
-
-    obj, *_ = attempt(drive, (steps,), limits.call_s)
+    held, *_ = attempt(_drive, (built, steps), limits.call_s)
     del steps
     freed = all_gone(arrays)
-    del obj
+    del held
     return freed
