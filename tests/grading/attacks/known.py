@@ -142,4 +142,21 @@ def batch_shape(samples, batch_rows):
 """,
         why="what crosses the wire is a tuple with the right numbers, which the answer itself could have returned",
     ),
+    _known(
+        "kept-where-nobody-counts",
+        "keeps every block whole, in memory that is neither an array's nor traced",
+        "strides/keep-alive",
+        """
+import mmap
+class Tails:
+    def __init__(self, n):
+        self.n, self.kept, self.whole = n, [], []
+    def push(self, block):
+        self.whole.append(mmap.mmap(-1, max(block.nbytes, 1)))
+        self.whole[-1][: block.nbytes] = block.tobytes()
+        self.kept.append(block[-self.n :].copy())
+    def tails(self):
+        return list(self.kept)
+""",
+    ),
 )

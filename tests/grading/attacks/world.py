@@ -119,8 +119,9 @@ class World:
 
     def damage(self):
         """Return what an attack has done to the host, as a list of texts."""
-        found = [f"{path} changed" for path, was in self.before.items() if self.state().get(path) != was]
-        found += [f"{path} is new" for path in self.state() if path not in self.before]
+        now = self.state()
+        found = [f"{path} changed" for path, was in self.before.items() if now.get(path) != was]
+        found += [f"{path} is new" for path in now if path not in self.before]
         folders = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/dev/mqueue", ROOT, ROOT / "labsupport")
         for folder in map(Path, folders):
             with contextlib.suppress(OSError):
