@@ -125,26 +125,30 @@ def exercises(slug=None):
     if not (ROOT / "labsupport" / "exercises" / f"{slug}.py").is_file():
         return ()
     try:
-        return tuple(importlib.import_module(f"labsupport.exercises.{slug}").EXERCISES)
+        found = tuple(importlib.import_module(f"labsupport.exercises.{slug}").EXERCISES)
+        if odd := [one for one in found if not hasattr(one, "id")]:
+            raise TypeError(f"EXERCISES holds {odd[0]!r}, which is no exercise")
+        return found
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("labsupport"):
             raise  # a package is missing: that is told, or installed, by the `lab` command
+        said = error.msg if isinstance(error, SyntaxError) else error
         raise LabError(
             f"the exercises of {slug} cannot be used",
-            why=f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error} ({_where(error)})",
+            why=f"{type(error).__name__}: {said} ({_where(error, slug)})",
             next_step=f"mend it, then python -c 'import labsupport.exercises.{slug}'; other lessons are not affected",
         ) from error
 
 
-def _where(error):
+def _where(error, slug):
     """Return file and line of a module's mistake: of the text that does not parse, else of its last line that ran."""
+    places = [(Path(frame.filename), frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
     if isinstance(error, SyntaxError) and error.filename:
-        path, line = error.filename, error.lineno
-    else:
-        ran = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
-        path, line = next((at for at in reversed(ran) if Path(at[0]).parent.name == "exercises"), ran[-1])
-    path = Path(path)
-    return f"{path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else path}, line {line}"
+        places.append((Path(error.filename), error.lineno))
+    for path, line in reversed(places):
+        if path.parent.name == "exercises":
+            return f"labsupport/exercises/{path.name}, line {line}"
+    return f"labsupport/exercises/{slug}.py"
 
 
 def readable_exercises(slug=None):

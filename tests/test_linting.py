@@ -232,24 +232,3 @@ def test_the_sources_of_the_course_follow_the_rules():
         if problem.next != "lab lint --run"
     ]
     assert found == []
-
-
-def test_new_makes_a_lesson_and_an_exercise_that_pass(lint, tmp_path, monkeypatch, capsys):
-    from labsupport.cli import new
-
-    for name, value in (("SOURCE", building.SOURCE), ("EXERCISES", tmp_path / "exercises"), ("ROOT", tmp_path)):
-        monkeypatch.setattr(new, name, value)
-    assert main(["new", "lesson", "07_vectorizing"]) == 0
-    source = building.SOURCE / "07_vectorizing.py"
-    assert linting.lint(source) == []
-    assert main(["new", "lesson", "07_vectorizing"]) == 2 and main(["new", "lesson", "Vectors"]) == 2
-    assert main(["new", "exercise", "vectorizing/sum"]) == 2 and main(["new", "exercise", "vectors/sum-rows"]) == 2
-    assert main(["new", "exercise", "vectorizing/sum-rows"]) == 0
-    module = (tmp_path / "exercises" / "vectorizing.py").read_text(encoding="utf-8")
-    namespace = {"__name__": "made"}
-    exec(compile(module, "made", "exec"), namespace)
-    assert [known.id for known in namespace["EXERCISES"]] == ["vectorizing/sum-rows"]
-    monkeypatch.setattr(little_course, "EXERCISES", namespace["EXERCISES"])
-    monkeypatch.setattr("labsupport.catalog.exercises", lambda slug=None: namespace["EXERCISES"])
-    assert linting.lint(source) == []
-    assert main(["new", "exercise", "vectorizing/sum-rows"]) == 2

@@ -12,6 +12,7 @@ from importlib import metadata
 from pathlib import Path
 
 from labsupport.environment import machine
+from labsupport.errors import LabError
 from labsupport.places import ROOT, workspace
 
 __all__ = ["Finding", "add_arguments", "findings", "run"]
@@ -149,7 +150,10 @@ def _installed():
 
 
 def _workspace():
-    folder = workspace()
+    try:
+        folder = workspace()
+    except LabError as error:
+        return Finding("problem", "workspace", f"{error.what}: {error.why}", error.next_step)
     parent = next(path for path in (folder, *folder.parents) if path.exists())
     if not parent.is_dir() or not os.access(parent, os.W_OK):
         way = "make it writable, or set LAB_WORK to a folder that is"
