@@ -141,7 +141,8 @@ def _largest_error(got, expected):
     with np.errstate(all="ignore"):
         wide = np.complex128 if expected.dtype.kind == "c" else np.float64
         error = np.abs(got.astype(wide) - expected.astype(wide))
-    error = error[np.isfinite(error)]
+    if not (np.isfinite(got) & np.isfinite(expected)).all():
+        return None  # a number would say nothing about elements that are not numbers
     return float(error.max()) if error.size else None
 
 
@@ -155,18 +156,20 @@ def describe(difference, *, reveal):
 def describe_prediction(difference, *, reveal):
     """Return one sentence about a wrong prediction: what was written, and what kind of value is asked for."""
     got, expected = difference.got, difference.expected
-    if difference.kind == "type":
+    told = isinstance(expected, str) or isinstance(got, str)  # that a word is right would be half the answer
+    if difference.kind == "type" and not told:
         return f"You wrote {_kind_in_words(got)}{_at(difference)}; asked for is {_kind_in_words(expected)}."
     if difference.kind == "length":
-        return f"You wrote {len(got)} values{_at(difference)}; asked for are {len(expected)}."
+        values = "1 value" if len(got) == 1 else f"{len(got)} values"
+        return f"You wrote {values}{_at(difference)}; the number of values is another one."
     wanted = f", but it is {show_value(expected)}" if reveal else ", which is not what happens"
     return f"You wrote {show_value(got)}{_at(difference)}{wanted}."
 
 
 _KINDS_IN_WORDS = {
     bool: "True or False",
-    int: "one whole number",
-    float: "one number",
+    int: "a whole number",
+    float: "a number with a fraction",
     str: "a word in quotes",
     tuple: "several values in brackets",
     type(None): "None",
@@ -174,6 +177,8 @@ _KINDS_IN_WORDS = {
 
 
 def _kind_in_words(value):
+    if isinstance(value, tuple) and len(value) == 1:
+        return "one value in brackets"
     return _KINDS_IN_WORDS.get(type(value), f"a value of type {_type_name(value)}")
 
 

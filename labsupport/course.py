@@ -193,6 +193,7 @@ class Verdict:
         next: one thing to look at or do.
         seen: what differs, in a sentence, when `why` is a misconception's text; tells expected values only
             where they may be told.
+        call: the call that went wrong, when it is short enough to read; only the live check tells it.
         measured: numbers worth showing, in words ("512,000 bytes allocated").
         points: points earned; `points_of` is the most that could be.
     """
@@ -205,6 +206,7 @@ class Verdict:
     next: str = ""
     seen: str = ""
     measured: str = ""
+    call: str = ""
     points: float = 0
     points_of: float = 0
 

@@ -49,7 +49,7 @@ class Question:
         """Return the question as a `Message`."""
         return Message(
             f"Question {self.number}",
-            [("", self.text), ("next", "Replace the `...` by your answer and run this cell again.")],
+            [("question", self.text), ("next", "Replace the `...` by your answer and run this cell again.")],
         )
 
     def answered(self, verdict, following):
@@ -57,7 +57,10 @@ class Question:
         if not verdict.passed:
             return show_verdict(
                 verdict,
-                notes=[("", self.text), ("help", "The question stays: correct your answer and run the cell again.")],
+                notes=[
+                    ("question", self.text),
+                    ("help", "The question stays: correct your answer and run the cell again."),
+                ],
             )
-        lines = [("", following.text), ("next", "Put your next answer in the same cell.")]
+        lines = [("question", following.text), ("next", "Put your next answer in the same cell.")]
         return Message(f"passed   question {self.number}.   Question {following.number}:", lines, "good")

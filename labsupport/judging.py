@@ -41,9 +41,8 @@ def judge(exercise, observed, *, reveal=False):
     pairs = list(zip(observed.answer, observed.reference, strict=True))
     failed = [i for i, pair in enumerate(pairs) if differs(*pair)]
     if not failed:
-        return Verdict(
-            exercise=exercise.id, outcome=Outcome.PASSED, points=of, points_of=of, measured=_measured(observed.answer)
-        )
+        measured = _measured(observed.answer) if exercise.kind == "budget" else ""
+        return Verdict(exercise=exercise.id, outcome=Outcome.PASSED, points=of, points_of=of, measured=measured)
     return _failed(exercise, observed, failed, of, reveal)
 
 
@@ -157,7 +156,7 @@ def _misconception(exercise, observed, failed):
 
 
 def _alike(answer, specimen):
-    """Return whether two wrong observations are the same behaviour; values that equal nothing are alike by their type."""
+    """Return whether two wrong observations are one behaviour; values that equal nothing are alike by their type."""
     if isinstance(answer.value, Opaque) and isinstance(specimen.value, Opaque):
         return answer.value.type_name == specimen.value.type_name
     return not differs(answer, specimen)

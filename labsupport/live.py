@@ -10,7 +10,7 @@ from labsupport import answering, catalog
 from labsupport.course import Outcome, Verdict
 from labsupport.errors import LabError
 from labsupport.journal import Journal
-from labsupport.showing import Message, show_verdict
+from labsupport.showing import Code, Message, show_verdict
 
 __all__ = ["Lab", "lesson", "progress"]
 
@@ -57,6 +57,7 @@ class Lab:
         self._journal = Journal()
         self._questions = {}
         self._seed = random.SystemRandom().randrange(1 << 32)
+        _watch_cells()
 
     def __repr__(self):
         return f"lesson {self.lesson.slug}: {progress_of(self.lesson, self._journal.passed())}"
@@ -76,7 +77,7 @@ class Lab:
         exercise = self._find(name)
         namespace = self._namespace(exercise, objects, _callers_namespace())
         try:
-            verdict = self._verdict(exercise, namespace)
+            verdict = self._verdict(exercise, namespace, passed=bool(objects))
         except Exception as error:
             verdict = _check_failed(exercise, error)
         self._journal.append(
@@ -102,12 +103,15 @@ class Lab:
             )
         return dict(zip(exercise.names, objects, strict=True))
 
-    def _verdict(self, exercise, namespace):
+    def _verdict(self, exercise, namespace, passed):
         from labsupport.observing import verdict_on
         from labsupport.probing import Subject
 
         if problem := _problem_with(exercise, namespace):
             return problem
+        if error := not passed and _FAILED_CELLS.get(exercise.id):
+            why = f"The last run of this exercise's cell ended in {error}, so what is defined is the version before it."
+            return _say(exercise, Outcome.NOT_YET, why, "Mend the cell, run it, then run this check again.")
         main = namespace[exercise.names[0]]
         source = None if exercise.kind == "prediction" else answering.live_source(main)
         subject = Subject(exercise.names, namespace, source, exercise.setup)
@@ -238,6 +242,29 @@ def _digest(exercise, namespace):
     return digest_of_answer(exercise, source=answering.live_source(namespace[exercise.names[0]]))
 
 
+# Exercise id -> how the last run of its cell failed, in this kernel.
+_FAILED_CELLS = {}
+
+
+def _watch_cells():
+    """Have IPython tell how each exercise's cell ended, once per shell."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    if shell is not None and not getattr(shell, "_lab_watches_cells", False):
+        shell.events.register("post_run_cell", _cell_ended)
+        shell._lab_watches_cells = True
+
+
+def _cell_ended(result):
+    exercise_id = catalog.marker_of(getattr(result.info, "raw_cell", "") or "")
+    if exercise_id is None:
+        return
+    error = result.error_before_exec or result.error_in_exec
+    _FAILED_CELLS.pop(exercise_id, None)
+    if error is not None:
+        _FAILED_CELLS[exercise_id] = type(error).__name__
+
+
 def _callers_namespace():
     """Return the notebook's namespace, or that of the script that called `lab.check`."""
     ipython = sys.modules.get("IPython")
@@ -323,6 +350,7 @@ def give_solution(exercise, journal):
         )
     journal.append("solution", exercise.id)
     source = answering.reference_answer(exercise).source
-    return Message(
-        f"A solution of {exercise.id}", [("", source), ("why", exercise.source and f"Source: {exercise.source}")]
-    )
+    if exercise.kind != "prediction":  # without the setup: the lesson has imported that already
+        source = answering.source_of(exercise.reference, exercise.names[0])
+    lines = [("", Code(source.rstrip())), ("source", exercise.source)]
+    return Message(f"A solution of {exercise.id}", lines, "good" if passed else "plain")

@@ -1,10 +1,12 @@
 """Which observations a verdict needs, and getting them: the answer's, the reference's, the specimens'."""
 
+import dataclasses
 import zlib
 
 import numpy as np
 
 from labsupport.answering import load, reference_answer, specimen_answer
+from labsupport.comparing import show_value
 from labsupport.course import Observation, Raised
 from labsupport.judging import Observed, judge
 from labsupport.probing import Subject, observe
@@ -105,4 +107,18 @@ def verdict_on(exercise, subject, seed=PUBLIC_SEED, *, untouched=False, reveal=T
     if verdict.outcome.value in ("passed", "not yet", "grader fault"):
         return verdict
     with_specimens = Observed(answer=answer, reference=first.reference, specimens=specimen_observations(exercise, seed))
-    return judge(exercise, with_specimens, reveal=reveal)
+    verdict = judge(exercise, with_specimens, reveal=reveal)
+    return dataclasses.replace(verdict, call=_call_of(exercise, verdict.case, seed)) if reveal else verdict
+
+
+_LONGEST_CALL = 140
+
+
+def _call_of(exercise, label, seed):
+    """Return the call of a case as one would type it, "" when it is long or not a plain call."""
+    if exercise.probe.name != "call":
+        return ""
+    labels = [case.label for case in exercise.cases]
+    inputs = inputs_for(exercise, seed)[labels.index(label)]
+    text = f"{exercise.names[0]}({', '.join(show_value(value) for value in inputs)})"
+    return text if len(text) <= _LONGEST_CALL else ""

@@ -33,7 +33,7 @@ def say(got, expected, *, reveal=True):
         (10**40, 3, f"Got {10**40}, expected 3."),
         (np.matrix([1.0]), np.array([1.0]), "Returns matrix, expected ndarray."),
         (np.array([1.0, np.nan]), np.array([1.0, 2.0]),
-         "First difference at [1]: nan, expected 2 (1 of 2 elements differ, largest error 0)."),
+         "First difference at [1]: nan, expected 2 (1 of 2 elements differ)."),
     ],
 )  # fmt: skip
 def test_sentences(got, expected, sentence):

@@ -89,7 +89,7 @@ def test_a_wrong_prediction_is_told_about_the_prediction():
     assert "predict again" in told.next
     assert (
         verdict((1, 2), 4, ex=ex, specimens={}).why
-        == "You wrote several values in brackets; asked for is one whole number."
+        == "You wrote several values in brackets; asked for is a whole number."
     )
 
 

@@ -147,6 +147,32 @@ def test_html_says_the_same_words_and_escapes_them(shell):
     assert message.head.split()[0] in page
 
 
+def test_a_solution_keeps_its_lines_in_html(shell):
+    run(shell, REFERENCE)
+    run(shell, CHECK)
+    page = run(shell, f"lab.solution('{EXERCISE.short_id}')")._repr_html_()
+    assert "<pre" in page
+    assert "\n    " in page
+    assert '<a href="https://' in page
+
+
+@pytest.mark.parametrize("broken", ["retrun 3", "x = nn", "def f(:"])
+def test_an_answer_whose_cell_failed_is_not_judged_by_its_older_version(shell, broken):
+    mark = f"# exercise: {EXERCISE.id}\n"
+    run(shell, mark + REFERENCE)
+    shell.run_cell(mark + broken)
+    told = str(run(shell, CHECK))
+    assert told.startswith("not yet")
+    assert "the version before it" in told
+    run(shell, mark + REFERENCE)
+    assert str(run(shell, CHECK)).startswith("passed")
+
+
+def test_a_wrong_answer_is_shown_the_call(shell):
+    run(shell, f"def {NAME}(*args):\n    return 'wrong'")
+    assert f"call: `{NAME}(" in " ".join(str(run(shell, CHECK)).split())
+
+
 @pytest.mark.parametrize(
     "code",
     [
