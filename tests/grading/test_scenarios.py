@@ -156,7 +156,7 @@ def test_an_answer_that_changes_its_input_gets_fresh_ones_and_is_told(runner):
 
 
 @pytest.mark.parametrize("lesson", ["strides", "broadcasting"])
-def test_live_check_clean_check_and_batch_say_the_same(runner, tmp_path, lesson):
+def test_live_check_clean_check_and_batch_say_the_same(caged, tmp_path, lesson):
     import nbformat
 
     exercises = catalog.exercises(lesson)
@@ -164,7 +164,7 @@ def test_live_check_clean_check_and_batch_say_the_same(runner, tmp_path, lesson)
     for exercise in exercises:
         answer = answering.specimen_answer(exercise, exercise.misconceptions[0])
         specimens[exercise.id] = answer.source
-    rows = grade(runner, lesson, specimens, secret=Secret())
+    rows = grade(caged, lesson, specimens, secret=Secret())
     cells = [nbformat.v4.new_code_cell(f"# exercise: {key}\n{text}") for key, text in specimens.items()]
     path = tmp_path / catalog.find_lesson(lesson).notebook
     path.write_text(nbformat.writes(nbformat.v4.new_notebook(cells=cells)), encoding="utf-8")
