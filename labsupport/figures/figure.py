@@ -5,16 +5,20 @@ offline page, a stopped kernel and a plain file viewer.
 """
 
 import base64
+import contextlib
+import inspect
 import uuid
-from functools import cache
+from functools import cache, wraps
 from html import escape
+from operator import index as as_int
 from pathlib import Path
 
 from labsupport.errors import LabError
 from labsupport.figures.palette import css_variables
 from labsupport.figures.picture import PAD, paragraph, svg
+from labsupport.figures.words import repr_label
 
-__all__ = ["Figure", "telling_index"]
+__all__ = ["Figure", "flag", "telling_index", "told", "whole", "whole_number"]
 
 _ASSETS = Path(__file__).with_name("assets")
 _WIDTH = 760  # of the picture, in CSS pixels: what a notebook's output column holds on a small screen
@@ -60,7 +64,8 @@ class Figure:
         unknown = sorted(set(changes) - set(now))
         if unknown:
             raise LabError(f"this figure has no {unknown[0]!r}", next_step=f"set one of {', '.join(now)}")
-        self._state = self._checked(self._after({**now, **changes}, changes))
+        with _in_words("the figure cannot be set to this", f"set one of {', '.join(now)}"):
+            self._state = self._checked(_settings(self._after({**now, **changes}, changes)))
         if self._widget is not None:
             self._widget.state = dict(self._state)
         return self
@@ -112,6 +117,74 @@ class Figure:
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
         if data:
             display({**data, "text/plain": "Run this cell in JupyterLab to operate the figure."}, metadata, raw=True)
+
+
+def told(accepts):
+    """Return a decorator for `draw`: whatever it is given, a learner is told what it takes, never shown our code.
+
+    Args:
+        accepts: what can be passed, as the next step of an error.
+    """
+
+    def decorate(draw):
+        @wraps(draw)
+        def drawn(*args, **options):
+            try:
+                inspect.signature(draw).bind(*args, **options)
+            except TypeError as error:
+                raise LabError("the figure cannot be drawn from this", why=str(error), next_step=accepts) from None
+            with _in_words("the figure cannot be drawn from this", accepts):
+                return draw(*args, **options)
+
+        return drawn
+
+    return decorate
+
+
+@contextlib.contextmanager
+def _in_words(what, step):
+    """Turn any exception inside into a `LabError`: objects of every kind come here, and run code of their own."""
+    try:
+        yield
+    except LabError:
+        raise
+    except Exception as error:
+        said = (str(error).splitlines() or [""])[0][:200]
+        raise LabError(what, why=f"{type(error).__name__}: {said}", next_step=step) from error
+
+
+def whole(values, what):
+    """Return numbers as a list of plain ints.
+
+    Raises:
+        LabError: not a tuple, list or array of whole numbers; `what` says which were.
+    """
+    try:
+        return [as_int(v) for v in values]
+    except TypeError:
+        step = f"pass a tuple such as {what}=(3, 4)"
+        raise LabError(f"{what} must be whole numbers, got {repr_label(values, 40)}", next_step=step) from None
+
+
+def whole_number(value, what):
+    """Return a number as a plain int. Raises LabError when it is not a whole one."""
+    try:
+        return as_int(value)
+    except TypeError:
+        raise LabError(f"{what} must be a whole number, got {repr_label(value, 40)}") from None
+
+
+def flag(value, what):
+    """Return True or False. Raises LabError for anything else."""
+    if type(value).__name__ not in ("bool", "bool_"):
+        raise LabError(f"{what} must be True or False, got {repr_label(value, 40)}")
+    return bool(value)
+
+
+def _settings(state):
+    """Return `state` with what every figure has in its normal form, so that it can always be sent as JSON."""
+    flags = {name: flag(state[name], name) for name in ("code", "predict", "revealed")}
+    return state | flags | {name: whole_number(state[name], name) for name in ("asked", "right")}
 
 
 def telling_index(shape):

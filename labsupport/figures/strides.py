@@ -1,15 +1,15 @@
 """The stride explorer: what an array or a tensor reads, drawn from the object itself."""
 
 from itertools import product
-from operator import index as as_int
 
 import numpy as np
 
 from labsupport.errors import LabError
-from labsupport.figures.figure import Figure, telling_index
+from labsupport.figures.figure import Figure, flag, telling_index, told, whole, whole_number
 from labsupport.figures.stride_model import stride_code, stride_model, stride_reason, stride_words, trim
 from labsupport.figures.stride_scene import stride_scene
-from labsupport.figures.words import clip_label, tuple_text, value_label
+from labsupport.figures.tensors import dtype_name, is_tensor, labels_of, with_memory
+from labsupport.figures.words import repr_label, tuple_text, value_label
 
 __all__ = ["StrideFigure", "draw"]
 
@@ -18,6 +18,7 @@ MOST_SIZE = 1_000_000_000
 _AROUND = 24  # values sent along on either side of what the view reads, so that it can be moved
 
 
+@told('lab.show("strides", x): one NumPy array or torch tensor; options: shape, strides, offset, writeable, name')
 def draw(array, *, shape=None, strides=None, offset=None, writeable=None, name="a"):
     """Return the stride explorer of `array`: its elements, its memory with byte addresses, and the walk between them.
 
@@ -32,20 +33,22 @@ def draw(array, *, shape=None, strides=None, offset=None, writeable=None, name="
     Raises:
         LabError: not an array, more than 6 axes, or sizes and strides that do not fit together.
     """
-    source = _tensor_source(array) if _is_tensor(array) else _array_source(array, name)
+    if not isinstance(name, str) or not name.isprintable():
+        raise LabError(f"name must be a word, got {repr_label(name, 40)}", next_step='pass a text such as name="x"')
+    source = _tensor_source(array) if is_tensor(array) else _array_source(array, name)
     own = source["own"]
     if len(own["shape"]) > MOST_AXES:
         raise LabError(
             f"the array has {len(own['shape'])} axes", why=f"up to {MOST_AXES} are drawn", next_step="pass a part: a[0]"
         )
     wanted = {
-        "shape": own["shape"] if shape is None else shape,
+        "shape": own["shape"] if shape is None else whole(shape, "shape"),
         "strides": own["strides"] if strides is None else strides,
         "offset": own["offset"] if offset is None else offset,
     }
     if strides is None and shape is not None and len(wanted["shape"]) != len(own["strides"]):
         raise LabError("a new shape needs its strides", next_step="pass strides=, one number of bytes for each size")
-    source |= {"name": name, "writeable": source["writeable"] if writeable is None else bool(writeable)}
+    source |= {"name": name, "writeable": source["writeable"] if writeable is None else flag(writeable, "writeable")}
     untouched = shape is None and strides is None and offset is None
     state = {**wanted, "steps": [] if untouched else None, "at": None, "code": False, "predict": False,
              "revealed": False, "asked": 0, "right": 0}  # fmt: skip
@@ -58,8 +61,8 @@ class StrideFigure(Figure):
     kind = "strides"
 
     def _checked(self, state):
-        shape, strides = _whole(state["shape"], "shape"), _whole(state["strides"], "strides")
-        offset = _whole([state["offset"]], "offset")[0]
+        shape, strides = whole(state["shape"], "shape"), whole(state["strides"], "strides")
+        offset = whole_number(state["offset"], "offset")
         if len(shape) != len(strides):
             raise LabError(
                 f"{len(shape)} sizes but {len(strides)} strides", next_step="give every axis one size and one stride"
@@ -67,7 +70,10 @@ class StrideFigure(Figure):
         if len(shape) > MOST_AXES or any(not 0 <= n <= MOST_SIZE for n in shape):
             raise LabError(f"shape {tuple_text(shape)} cannot be drawn", why=f"up to {MOST_AXES} axes, sizes from 0 up")
         at = state.get("at")
-        at = None if at is None else _whole(at, "at")
+        at = None if at is None else whole(at, "at")
+        steps = state["steps"]
+        if steps is not None and not (isinstance(steps, list | tuple) and all(isinstance(s, str) for s in steps)):
+            raise LabError(f"steps must be texts, got {repr_label(steps, 40)}", next_step='pass ["[::2]"], or None')
         state = {**state, "shape": shape, "strides": strides, "offset": offset, "at": at}
         model = stride_model(self.source, state)
         if at is None or len(at) != len(shape) or any(not 0 <= i < n for i, n in zip(at, model["drawn"])):
@@ -79,7 +85,7 @@ class StrideFigure(Figure):
     def _after(self, state, changes):
         if {"shape", "strides", "offset"} & set(changes):
             state["steps"] = None  # no longer a chain of slices
-            if len(state["shape"]) != len(state.get("at") or []):
+            if len(whole(state["shape"], "shape")) != len(state.get("at") or []):
                 state["at"] = None
         return state
 
@@ -102,19 +108,9 @@ class StrideFigure(Figure):
         return stride_reason(self.source, self.model(), list(index), answer)
 
 
-def _whole(values, what):
-    try:
-        return [as_int(v) for v in values]
-    except TypeError:
-        raise LabError(f"{what} must be whole numbers, got {clip_label(values, 40)}") from None
-
-
-def _is_tensor(array):
-    return all(hasattr(array, name) for name in ("data_ptr", "storage_offset", "untyped_storage", "element_size"))
-
-
 def _tensor_source(tensor):
     """Return the source of a torch tensor without importing torch. Strides become bytes."""
+    tensor = with_memory(tensor)
     item, storage = tensor.element_size(), tensor.untyped_storage()
     own = {
         "shape": list(tensor.shape),
@@ -122,9 +118,9 @@ def _tensor_source(tensor):
         "offset": tensor.storage_offset() * item,
     }
     total = storage.nbytes() // item
-    flat = tensor.detach().as_strided((total,), (1,), 0)
-    runs = _runs(_slots_near(own, item, 0, item, total), lambda ks: [value_label(v) for v in flat[ks].tolist()])
-    return {"kind": "torch", "dtype": str(tensor.dtype).removeprefix("torch."), "itemsize": item, "pitch": item,
+    flat = tensor.as_strided((total,), (1,), 0)
+    runs = _runs(_slots_near(own, item, 0, item, total), lambda ks: labels_of(flat, ks))
+    return {"kind": "torch", "dtype": dtype_name(tensor), "itemsize": item, "pitch": item,
             "phase": 0, "size": storage.nbytes(), "runs": runs, "own": own, "writeable": True, "owner": ""}  # fmt: skip
 
 
@@ -185,7 +181,7 @@ def _reader(array, owner, low, high, pitch, phase, total):
         known = {}
         for i in product(*map(range, trim(array.shape))):
             at = start + sum(k * s for k, s in zip(i, array.strides))
-            known[(at - phase) // pitch] = clip_label(repr(array[i]))
+            known[(at - phase) // pitch] = repr_label(array[i])
         return lambda slots: [known.get(k, "·") for k in slots]
     if total == 0:
         return lambda slots: []

@@ -9,6 +9,7 @@ __all__ = [
     "count",
     "join_words",
     "number",
+    "repr_label",
     "shape_text",
     "short_bytes",
     "tuple_text",
@@ -71,13 +72,30 @@ def shape_text(shape):
 
 
 def clip_label(text, limit=9):
-    """Return `text`, cut to `limit` characters with an ellipsis."""
-    text = str(text)
+    """Return `text`, cut to `limit` characters with an ellipsis; what no picture can hold is written as an escape."""
+    text = str(text)[: limit + 1]
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def repr_label(value, limit=9):
+    """Return `value` as Python shows it, cut to `limit` characters; the name of its type when it cannot be shown."""
+    try:
+        return clip_label(repr(value), limit)
+    except Exception:  # any object may be an element, and its own code says how it is shown
+        return clip_label(f"<{type(value).__name__}>", limit)
 
 
 def value_label(value):
     """Return a short text for one element, at most 9 characters."""
+    try:
+        return _value_label(value)
+    except Exception:  # as above
+        return clip_label(f"<{type(value).__name__}>")
+
+
+def _value_label(value):
     value = value.item() if hasattr(value, "item") and not isinstance(value, (bytes, str)) else value
     if isinstance(value, bool) or not isinstance(value, (int, float, complex)):
         return clip_label(value)
