@@ -164,7 +164,7 @@ def _alike(answer, specimen):
 
 def _plain_words(difference, answer, outcome, reveal, predicted):
     if outcome is Outcome.OVER_LIMIT:
-        return f"On this case the answer was {answer.over}.", "Look for a loop whose end is never reached."
+        return f"On this case the answer was {answer.over}.", _after_a_limit(answer.over)
     if outcome is Outcome.CRASHED:
         return _crash(answer.raised), "Call it yourself on a small input of this kind and follow that line."
     if predicted:
@@ -178,6 +178,19 @@ def _crash(raised):
     line = raised.line.replace("`", "'")
     at = f"Your line `{line}` raised" if line else "It raised"
     return f"{at} {raised.type}: {raised.message}" if raised.message else f"{at} {raised.type}."
+
+
+_LIMIT_ADVICE = {
+    "memory": "Find the largest array it makes: its shape times its item size.",
+    "disk": "Look at what it writes, and how often.",
+    "process": "Look for what starts threads or processes.",
+    "answer": "Look at how large a thing it returns.",
+}
+
+
+def _after_a_limit(over):
+    """Return what to look at after a limit, by the word that names it; time is the usual one."""
+    return next((step for word, step in _LIMIT_ADVICE.items() if word in over), "Look for a loop that never ends.")
 
 
 _PREDICT_AGAIN = "Go through the code line by line and say what each line gives, then predict again."

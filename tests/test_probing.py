@@ -45,6 +45,11 @@ def test_anything_that_is_not_plain_equals_nothing(value):
     assert copy != copy
 
 
+def test_a_type_that_borrows_a_name_is_told_apart():
+    borrowed = type("tuple", (tuple,), {"__module__": "answers"})
+    assert repr(plain(borrowed())) == "<answers.tuple>"
+
+
 def test_plain_copies_share_nothing():
     x = np.arange(3)
     copy = plain({"a": [x, (x,)]})

@@ -61,7 +61,7 @@ class _Copying:
             return list(copies) if kind is list else tuple(copies)
         if kind is dict:
             return {_key(key): self.copy(item, depth + 1) for key, item in value.items()}
-        return Opaque(kind.__name__)
+        return Opaque(_name_of(kind))
 
     def _array(self, value):
         if value.dtype == object:
@@ -72,6 +72,12 @@ class _Copying:
         if self.bytes < 0:
             return Opaque(f"arrays of more than {_MOST_BYTES:,} bytes together")
         return value.copy()
+
+
+def _name_of(kind):
+    """Return a type's name; one that borrows the name of a type that is plain data is told with its module."""
+    borrowed = kind.__name__ in {"None", "list", "tuple", "dict", "ndarray", *(plain.__name__ for plain in _SCALARS)}
+    return f"{kind.__module__}.{kind.__name__}" if borrowed else kind.__name__
 
 
 def _is_shape(kind):
