@@ -74,11 +74,22 @@ def test_failure_names_the_axis_and_the_way_out():
     assert "raises ValueError" in figure.code()
 
 
-def test_the_code_says_what_numpy_says():
-    figure = draw(np.zeros((3, 1)), np.zeros(4))
-    for line in figure.code().splitlines():
+@pytest.mark.parametrize(
+    "shapes", [[(3, 1), (4,)], [(3, 1), (2, 1, 1)], [(4,), (1, 4)], [(1,), (1, 1)], [(0, 1), (1,)]]
+)
+def test_the_code_says_what_numpy_says(shapes):
+    a, b = map(np.zeros, shapes)
+    for line in draw(a, b).code().splitlines():
         call, _, says = line.partition("  # ")
-        assert str(eval(call, {"np": np, "a": np.zeros((3, 1)), "b": np.zeros(4)})) == says
+        assert str(eval(call, {"np": np, "a": a, "b": b})) == says
+
+
+def test_a_new_axis_of_size_1_is_not_called_stretched():
+    figure = draw(np.zeros(4), np.zeros((1, 4)))
+    (added,) = [m for m in figure.scene()["marks"] if m.get("name") == "t0:0"]
+    assert (added["role"], added["lines"]) == ("touched", ["new, 1", "stride 0"])
+    assert "Stretched" not in figure.alt
+    assert "Stretched with stride 0, nothing copied: a along axis 0." in draw((4,), (2, 4)).alt
 
 
 def test_bytes_held_count_what_a_broadcast_array_really_holds():

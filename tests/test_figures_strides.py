@@ -190,10 +190,66 @@ def test_trimming_keeps_small_shapes_and_is_quick_for_huge_ones():
 def test_the_code_makes_the_view_shown(array, shift):
     a = array
     figure = draw(a, shape=(2, 2), strides=(8, 16), offset=draw(a).state["offset"] + shift)
-    made = eval_last(figure.code(), {"np": np, "a": a})
+    made = made_by(figure.code(), {"np": np, "a": a})
     assert list(made.shape) == figure.state["shape"]
     assert list(made.strides) == figure.state["strides"]
     assert [value_label(v) for v in made.flat] == [c["label"] for c in figure.model()["cells"]]
+
+
+def test_array_and_view_have_two_names():
+    a = np.arange(12.0).reshape(3, 4)
+    figure = draw(a)
+    assert figure.words()["walk"].startswith("a[1, 2] reads")
+    assert figure.words()["summary"].startswith("Shape (3, 4)")
+    figure.set(shape=(4, 3), strides=(8, 32), at=(1, 2))
+    assert figure.words()["walk"].startswith("view[1, 2] reads 8 bytes at address 72")
+    assert figure.words()["summary"].startswith("view reads the memory of a: shape (4, 3)")
+    assert "Address of view[1, 2]" in texts(figure)
+    assert figure.code().splitlines()[-1].startswith("view = as_strided(a, ")
+    assert "is read by view[3, 2]." in figure.reason([1, 2], 88)
+    assert draw(a, name="view").set(shape=(2, 2), strides=(8, 8)).words()["walk"].startswith("view2[")
+
+
+def test_one_byte_is_told_in_the_singular():
+    assert (
+        draw(np.arange(20, dtype=np.uint8))
+        .set(at=[13])
+        .words()["walk"]
+        .endswith("at address 13 = 0 + 13 × 1. It holds 13.")
+    )
+
+
+@pytest.mark.parametrize(
+    ("shape", "title"),
+    [
+        ((5000, 5), "View (5000, 5), first 12 rows"),
+        ((5, 5000), "View (5, 5000), first 12 columns"),
+        ((300,), "View (300,), first 64"),
+        ((50, 50), "View (50, 50), first 8 × 8"),
+        ((10, 20), "View (10, 20) ·"),
+    ],
+)
+def test_the_title_tells_the_shape_and_what_is_drawn_of_it(shape, title):
+    assert any(words.startswith(title) for words in texts(draw(np.zeros(shape))))
+
+
+@pytest.mark.parametrize("width", [300, 480, 760])
+@pytest.mark.parametrize("rows", [3, 3000, 3_000_000])
+def test_long_addresses_fit_their_cells_and_the_sum_its_column(rows, width):
+    figure = draw(np.zeros(4), shape=(4, 5), strides=(-800 * rows // 4, 16), offset=800 * rows - 80)
+    marks = figure.scene(width)["marks"]
+    for m in marks:
+        if m["kind"] == "cell" and len(m["lines"]) > 1:
+            assert len(m["lines"][1]) * 6.7 + 4 <= m["w"], m
+    samples = [m for m in marks if m["kind"] == "path" and m["role"].startswith("walk") and m["d"].endswith("h24")]
+    right = max(int(m["d"][1:].split()[0]) + 24 for m in samples)
+    for m in marks:
+        if m["kind"] == "text" and m["style"] == "sum":
+            assert m["x"] - len(m["text"]) * 7.9 >= right + 4, m
+
+
+def texts(figure):
+    return [m["text"] for m in figure.scene()["marks"] if m["kind"] == "text"]
 
 
 def test_the_code_uses_the_name_that_was_given():
@@ -203,13 +259,13 @@ def test_the_code_uses_the_name_that_was_given():
 
 def test_the_code_of_a_readonly_view_is_readonly():
     figure = draw(np.arange(6.0), shape=(4, 3), strides=(8, 8), writeable=False)
-    assert not eval_last(figure.code(), {"np": np, "a": np.arange(6.0)}).flags.writeable
+    assert not made_by(figure.code(), {"np": np, "a": np.arange(6.0)}).flags.writeable
 
 
-def eval_last(code, names):
-    *before, last = code.replace(",\n ", ", ").splitlines()
-    exec("\n".join(before), names)
-    return eval(last, names)
+def made_by(code, names):
+    """Return what the code calls `view`."""
+    exec(code, names)
+    return names["view"]
 
 
 def test_tensors_are_drawn_without_importing_torch():
@@ -222,7 +278,7 @@ def test_tensors_are_drawn_without_importing_torch():
         assert figure.state["offset"] == tensor.storage_offset() * item
         assert [c["label"] for c in figure.model()["cells"]] == [value_label(v) for v in tensor.flatten().tolist()]
     moved = draw(base).set(shape=(2, 2), strides=(4, 4))
-    made = eval(moved.code().split("#")[0], {"torch": torch, "a": base})
+    made = made_by(moved.code(), {"torch": torch, "a": base})
     assert made.stride() == (1, 1)
     assert "torch refuses negative strides" in draw(base).set(strides=(-16, 4), offset=32).alt
 
@@ -233,7 +289,7 @@ REASONS = [
     ((1, 2), 88, "count from 0"),
     ((1, 2), 56, "behind the element"),
     ((1, 2), 55, "last byte of the element"),
-    ((1, 2), 80, "is read by a[2, 2]"),
+    ((1, 2), 80, "is read by a[2, 2]."),
     ((1, 2), 41, "No element of this view starts there"),
     ((1, 2), 400, "ends before address 96"),
 ]

@@ -38,7 +38,7 @@ def _c_strides(shape, itemsize):
 def _axis(size, stride, out):
     """Return how one operand meets one axis of the result."""
     if size is None:
-        return {"size": None, "out": out, "stride": 0, "how": "new"}
+        return {"size": None, "out": out, "stride": 0, "how": "added" if out == 1 else "new"}  # one step: no stretch
     if out is None:
         return {"size": size, "out": None, "stride": stride, "how": "clash" if size != 1 else "own"}
     if size == out:
@@ -199,7 +199,9 @@ def broadcast_code(source, state, model):
         return f"{call}  # raises ValueError"
     lines = [f"{call}  # {tuple_text(model['result'])}"]
     for r in model["rows"]:
-        strides = tuple_text(a["stride"] for a in r["axes"])
+        strides = tuple_text(
+            0 if a["out"] == 1 else a["stride"] for a in r["axes"]
+        )  # NumPy sets 0 where no step is taken
         lines.append(f"np.broadcast_to({r['name']}, {tuple_text(model['result'])}).strides  # {strides}")
     return "\n".join(lines)
 

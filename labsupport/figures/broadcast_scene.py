@@ -76,6 +76,8 @@ def _table(marks, model, room, y):
 
 def _axis_cell(axis):
     stride = f"stride {axis['stride']}"
+    if axis["how"] == "added":
+        return ("new, 1", stride)
     if axis["how"] == "new":
         return (f"new → {'?' if axis['out'] is None else axis['out']}", stride)
     if axis["how"] == "stretched":
@@ -84,7 +86,7 @@ def _axis_cell(axis):
 
 
 def _axis_role(axis):
-    return {"own": "touched", "stretched": "waiting~", "new": "waiting~", "clash": "trouble!"}[axis["how"]]
+    return "trouble!" if axis["how"] == "clash" else "touched" if axis["how"] in ("own", "added") else "waiting~"
 
 
 def _result_role(model, axis):

@@ -11,7 +11,17 @@ from math import prod
 
 from labsupport.figures.words import brackets, count, number, shape_text, tuple_text
 
-__all__ = ["LIMIT", "extent", "stride_code", "stride_model", "stride_reason", "stride_words", "trim"]
+__all__ = [
+    "LIMIT",
+    "extent",
+    "first_words",
+    "stride_code",
+    "stride_model",
+    "stride_reason",
+    "stride_words",
+    "trim",
+    "view_name",
+]
 
 LIMIT = 200  # elements drawn at most
 TRIMMED = 64  # elements drawn of a view that has more: the first along every axis, and the figure says so
@@ -171,6 +181,25 @@ def selected(model, state):
     return next((c for c in model["cells"] if c["index"] == wanted), model["cells"][0] if model["cells"] else None)
 
 
+def view_name(source, model):
+    """Return what the drawn view is called: the array's own name while its layout is the array's, else "view"."""
+    if all(model[part] == source["own"][part] for part in ("shape", "strides", "offset")):
+        return source["name"]
+    return "view" if source["name"] != "view" else "view2"
+
+
+def first_words(model):
+    """Return which part of the view is drawn, "first 12 rows" or "first 4 × 4 × 4"; "" when all of it is."""
+    drawn, shape = model["drawn"], model["shape"]
+    if drawn == shape:
+        return ""
+    if len(drawn) == 2 and drawn[1] == shape[1]:
+        return f"first {count(drawn[0], 'row')}"
+    if len(drawn) == 2 and drawn[0] == shape[0]:
+        return f"first {count(drawn[1], 'column')}"
+    return f"first {shape_text(drawn)}"
+
+
 def _formula(model, index):
     def signed(s):
         return f"({number(s)})" if s < 0 else number(s)
@@ -180,7 +209,7 @@ def _formula(model, index):
 
 
 def _walk_words(source, model, cell):
-    name = source["name"] + brackets(cell["index"])
+    name = view_name(source, model) + brackets(cell["index"])
     size = count(source["itemsize"], "byte")
     words = f"{name} reads {size} at address {number(cell['at'])} = {_formula(model, cell['index'])}."
     if cell["out"] == "before":
@@ -226,9 +255,10 @@ def _order_words(model):
 
 def stride_words(source, state, model):
     """Return the picture in sentences: `walk` (the selected element), `summary` (the view) and `alt` (both)."""
-    cell = selected(model, state)
+    cell, name = selected(model, state), view_name(source, model)
+    start = "Shape" if name == source["name"] else f"{name} reads the memory of {source['name']}: shape"
     layout = (
-        f"Shape {tuple_text(model['shape'])}, strides {tuple_text(number(s) for s in model['strides'])} bytes, "
+        f"{start} {tuple_text(model['shape'])}, strides {tuple_text(number(s) for s in model['strides'])} bytes, "
         f"offset {number(model['offset'])}, {source['dtype']} ({count(source['itemsize'], 'byte')} each)."
     )
     reads = (
@@ -245,35 +275,41 @@ def stride_words(source, state, model):
         drawn, whole = shape_text(model["drawn"]), shape_text(model["shape"])
         words.append(f"Only the first {drawn} of {whole} are drawn and counted.")
     if state.get("predict") and not state.get("revealed") and cell:
-        walk = f"Which address does {source['name']}{brackets(cell['index'])} read? Type it, then press Check."
+        walk = f"Which address does {name}{brackets(cell['index'])} read? Type it, then press Check."
     else:
         walk = _walk_words(source, model, cell) if cell else "This shape has no element: a size is 0."
     summary = " ".join(words)
     return {"walk": walk, "summary": summary, "alt": f"Stride explorer. {summary} {walk}"}
 
 
+def _layout(model, sign):
+    return f"shape{sign}{tuple_text(model['shape'])}, strides{sign}{tuple_text(model['strides'])}"
+
+
 def stride_code(source, state, model):
     """Return NumPy (or torch) code that makes the same view of `source["name"]`."""
     name, own, steps = source["name"], source["own"], state.get("steps")
-    layout = f"shape {tuple_text(model['shape'])}, strides {tuple_text(model['strides'])}"
+    layout = _layout(model, " ")
     outside = model["past"] or model["before"]
+    view = view_name(source, model)
+    made = "" if view == name else f"{view} = "
     if steps is not None:
-        return f"{name}{''.join(steps)}  # {layout}"
+        return f"{made}{name}{''.join(steps)}  # {layout}"
     if source["kind"] == "torch":
         unit = source["itemsize"]
         in_elements = tuple_text(s // unit for s in model["strides"])
-        call = f"torch.as_strided({name}, {tuple_text(model['shape'])}, {in_elements}, {model['offset'] // unit})"
+        call = f"{made}torch.as_strided({name}, {tuple_text(model['shape'])}, {in_elements}, {model['offset'] // unit})"
         whole = all(v % unit == 0 for v in [*model["strides"], model["offset"]])
         return call + ("  # strides in elements" if whole else "  # torch counts whole elements: not this layout")
     if model["offset"] == own["offset"]:
         flags = "" if source["writeable"] else ", writeable=False"
-        call = f"as_strided({name}, shape={tuple_text(model['shape'])}, strides={tuple_text(model['strides'])}{flags})"
+        call = f"{made}as_strided({name}, {_layout(model, '=')}{flags})"
         warning = "\n# as_strided checks nothing: this reads memory that is not yours" if outside else ""
         return f"from numpy.lib.stride_tricks import as_strided\n\n{call}{warning}"
     refused = "  # refused: it would read outside the buffer" if outside else ""
     return (
-        f"np.ndarray({tuple_text(model['shape'])}, {name}.dtype, buffer={source['owner']},\n"
-        f"           offset={model['offset']}, strides={tuple_text(model['strides'])}){refused}"
+        f"{made}np.ndarray({tuple_text(model['shape'])}, {name}.dtype, buffer={source['owner']},\n"
+        f"{' ' * len(made)}           offset={model['offset']}, strides={tuple_text(model['strides'])}){refused}"
     )
 
 
@@ -303,7 +339,7 @@ def stride_reason(source, model, index, answer):
             return reason
     for cell in model["cells"]:
         if cell["at"] == answer:
-            return f"Address {number(answer)} is read by {source['name']}{brackets(cell['index'])}."
+            return f"Address {number(answer)} is read by {view_name(source, model)}{brackets(cell['index'])}."
     if answer < 0 or answer >= source["size"]:
         return f"The buffer ends before address {number(source['size'])}; start at the offset and walk axis by axis."
     return "No element of this view starts there. Start at the offset; for each axis add index × stride."

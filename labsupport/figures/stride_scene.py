@@ -1,7 +1,7 @@
 """Where the stride explorer's marks go; `assets/strides.js` lays them out the same, number for number."""
 
 from labsupport.figures.picture import PAD, cell, cell_width, grid, paragraph, path, text
-from labsupport.figures.stride_model import selected
+from labsupport.figures.stride_model import first_words, selected, view_name
 from labsupport.figures.words import brackets, count, number, short_bytes, tuple_text
 
 __all__ = ["stride_scene"]
@@ -35,9 +35,9 @@ def _grid(marks, source, model, chosen, secret, room):
     axes = ("", " · axis 0 →", " · axis 0 ↓, axis 1 →")  # with no-break spaces: an arrow stays with its axis
     hint = axes[len(model["drawn"])] if len(model["drawn"]) < 3 else " · last two axes ↓ →"
     cells = model["cells"]
-    title = f"View {tuple_text(model['drawn'])}{hint}"
+    title = ", ".join(filter(None, (f"View {tuple_text(model['shape'])}", first_words(model)))) + hint
     y = paragraph(marks, PAD, PAD + 11, "title", title, room) + 9
-    cw = cell_width([c["label"] for c in cells], [f"@{c['at']}" for c in cells])
+    cw = cell_width([c["label"] for c in cells], [f"@{number(c['at'])}" for c in cells])
     layout = grid(model["drawn"], PAD, y, room, cw, CELL_H)
     marks.extend(layout["heads"])
     for c, (left, top) in zip(cells, layout["places"]):
@@ -63,24 +63,25 @@ def _ledger(marks, source, model, chosen, secret, x, y, room):
     """Add the sum that makes the address, one line per axis; return the y below it."""
     if chosen is None:
         return paragraph(marks, x, y + 11, "note", "A size is 0: there is no address to work out.", room) + 9
-    marks.append(text(x, y + 11, "title", f"Address of {source['name']}{brackets(chosen['index'])}"))
+    marks.append(text(x, y + 11, "title", f"Address of {view_name(source, model)}{brackets(chosen['index'])}"))
     rows = [("dot", number(model["offset"]), "offset")]
     for axis, (i, s) in enumerate(zip(chosen["index"], model["strides"])):
         step = i * s
         rows.append((axis, f"{'−' if step < 0 else '+'} {number(abs(step))}", f"axis {axis}: {i} × {number(s)}"))
+    total = f"= {number(chosen['at'])}"
+    col = max(104, max(len(amount) for amount in [total, *(amount for _, amount, _ in rows)]) * 8 + 40)
     y += 30
     for sample, amount, words in rows:
         if sample == "dot":
             marks.append(path("head", _disc(x + 12, y - 4)))
         else:
             marks.append(path(f"walk{min(sample, 3)}", f"M{x} {y - 4}h24"))
-        marks.append(text(x + 104, y, "sum", "?" if secret else amount))
-        marks.append(text(x + 116, y, "words", words))
-        y += LINE
-    marks.append(path("line", f"M{x + 40} {y - 14}h66"))
-    marks.append(text(x + 104, y + 4, "sum", "= ?" if secret else f"= {number(chosen['at'])}"))
+        marks.append(text(x + col, y, "sum", "?" if secret else amount))
+        y = paragraph(marks, x + col + 12, y, "words", words, room - col - 12) + LINE
+    marks.append(path("line", f"M{x + 40} {y - 14}h{col - 38}"))
+    marks.append(text(x + col, y + 4, "sum", "= ?" if secret else total))
     words = "" if secret else _reads(source, chosen)
-    return paragraph(marks, x + 116, y + 4, "words", words, room - 116) + 8
+    return paragraph(marks, x + col + 12, y + 4, "words", words, room - col - 12) + 8
 
 
 def _reads(source, c):

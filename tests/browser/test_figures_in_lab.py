@@ -147,7 +147,7 @@ def test_fields_buttons_and_keys_change_value_drawing_words_and_python(walk, lab
     walk.get_by_role("button", name="Reset").click()
     walk.get_by_role("spinbutton", name="offset, bytes").fill("8")
     walk.get_by_role("spinbutton", name="axis 0 size").fill("2")
-    walk.get_by_role("button", name="less offset, bytes").click()
+    walk.get_by_role("button", name="decrease offset").click()
     assert (state(walk)["offset"], state(walk)["shape"]) == (0, [2, 4])
     for name in ("Transpose", "Reverse axis 0", "Every 2nd along axis 0"):
         walk.get_by_role("button", name=name).click()
@@ -155,8 +155,8 @@ def test_fields_buttons_and_keys_change_value_drawing_words_and_python(walk, lab
     for key in ("End", "ArrowDown", "ArrowLeft", "ArrowRight"):
         lab.page.keyboard.press(key)
     assert state(walk)["at"] == [1, 1]
-    assert walk.locator("[aria-selected=true]").get_attribute("aria-label") == "a[1, 1], address 40, 5"
-    assert said(walk) == "a[1, 1] reads 8 bytes at address 40 = 24 + 1 × (−16) + 1 × 32. They hold 5."
+    assert walk.locator("[aria-selected=true]").get_attribute("aria-label") == "view[1, 1], address 40, value 5"
+    assert said(walk) == "view[1, 1] reads 8 bytes at address 40 = 24 + 1 × (−16) + 1 × 32. They hold 5."
     assert in_python(lab, "walk")["strides"] == [-16, 32]
     walk.locator("[data-name='v0,0']").click()
     walk.locator("[data-name='m8']").click()
@@ -192,6 +192,11 @@ def test_predicting_an_address(walk, lab):
     lab.page.keyboard.press("Enter")
     assert said(walk).startswith("Right: 0 of 1 at the first try. a[")
     assert f"@{right}" in walk.locator("svg.drawing").inner_html()
+    for given, reason in ((right + 8, "is not it"), ("", "a whole number of bytes"), (right, "Right: 0 of 1")):
+        answer.fill(str(given))  # told after the right answer as well, and not counted
+        walk.get_by_role("button", name="Check").click()
+        assert reason in said(walk)
+        assert f"a[{asked[0]}, {asked[1]}] reads" in said(walk)
     walk.get_by_role("button", name="Next").click()
     assert state(walk)["at"] != asked
     walk.get_by_role("button", name="Show").click()
@@ -224,6 +229,73 @@ def test_the_aligner_by_keys_fields_and_prediction(align, lab):
         answer.fill(given)
         lab.page.keyboard.press("Enter")
         assert reason in said(align)
+    answer.fill("4, 3")
+    align.get_by_role("button", name="Check").click()
+    assert said(align).startswith("(4, 3) is not it.")
+    assert (state(align)["asked"], state(align)["right"]) == (1, 0)
+
+
+def test_every_id_is_given_once_and_labels_reach_their_own_figure(figures, lab):
+    lab.page.wait_for_function(f"() => document.querySelectorAll('{FIGURE}').length === {N_FIGURES}")
+    seen = lab.page.evaluate(_IDS, PANEL)
+    assert len(seen["ids"]) > 40
+    assert len(seen["ids"]) == len(set(seen["ids"]))
+    assert seen["elsewhere"] == []
+    for k in range(N_FIGURES):
+        label = figures.nth(k).locator("label:visible").last
+        label.click()
+        own = "(l) => document.activeElement.id === l.htmlFor && l.closest('.lab-figure').matches(':focus-within')"
+        assert label.evaluate(own), k
+
+
+# all ids inside figures, and the references that lead out of their own figure
+_IDS = """(panel) => {
+  const ids = [...document.querySelectorAll(`${panel} .lab-figure [id]`)].map((e) => e.id);
+  const elsewhere = [];
+  for (const figure of document.querySelectorAll(`${panel} .lab-figure`)) {
+    for (const name of ['for', 'aria-labelledby', 'aria-activedescendant']) {
+      for (const e of [figure, ...figure.querySelectorAll(`[${name}]`)]) {
+        for (const id of (e.getAttribute(name) || '').split(' ').filter(Boolean)) {
+          if (!figure.contains(document.getElementById(id))) elsewhere.push([name, id]);
+        }
+      }
+    }
+  }
+  return { ids, elsewhere };
+}"""
+
+
+def test_buttons_of_fields_have_names_of_their_own(walk, align):
+    for figure, some in ((walk, "decrease axis 1 stride"), (align, "increase size of a, axis 1")):
+        names = figure.locator(".nudge").evaluate_all("(all) => all.map((b) => b.getAttribute('aria-label'))")
+        assert some in names
+        assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("wrong", ["2.5", "", "-1"])
+def test_a_field_says_what_it_takes(walk, align, lab, wrong):
+    allowed = "The axis 0 size takes a whole number from 0 to 1,000,000,000. The drawing stays at 3."
+    field, words = walk.get_by_role("spinbutton", name="axis 0 size"), said(walk)
+    field.fill(wrong)
+    assert said(walk) == allowed
+    assert field.get_attribute("aria-invalid") == "true"
+    assert field.input_value() == wrong
+    assert in_python(lab, "walk")["shape"] == [3, 4]
+    field.fill("3")
+    assert said(walk) == words
+    assert field.get_attribute("aria-invalid") is None
+    field.fill(wrong)
+    reset(walk)
+    assert (said(walk), field.input_value()) == (words, "3")
+    align.get_by_role("spinbutton", name="b size 0").fill(wrong)
+    assert said(align).startswith("The size of b, axis 0 takes a whole number from 0 to 1,000,000.")
+
+
+def test_a_pressed_button_keeps_its_name(walk):
+    for name in ("Predict", "Code"):
+        walk.get_by_role("button", name=name, exact=True).click()
+        pressed = walk.get_by_role("button", name=name, exact=True, pressed=True)
+        assert "✓" in pressed.evaluate("(b) => getComputedStyle(b, '::before').content")
 
 
 def test_keys_typed_in_a_figure_never_reach_the_notebook(walk, align, lab):

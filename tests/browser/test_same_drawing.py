@@ -54,6 +54,8 @@ def stride_cases():
     yield strides.draw(np.arange(10_000).reshape(100, 100)[::-1, 5:])
     yield strides.draw(np.arange(3_000_000)[::70_000])
     yield strides.draw(np.arange(24).reshape(2, 3, 4).T)
+    yield strides.draw(np.zeros((5000, 5)))
+    yield strides.draw(np.zeros((1201, 4000), np.int16)[745:741:-1, 3198:3208:2], name="heights")
     yield strides.draw(np.arange(40, dtype=np.uint8).reshape(2, 20)).set(at=[1, 19])
 
 

@@ -18,7 +18,7 @@ function resultOf(shapes) {
 const cStrides = (shape, itemsize) => shape.map((_, k) => itemsize * prod(shape.slice(k + 1)));
 
 function axisOf(size, stride, out) {
-  if (size === null) return { size: null, out, stride: 0, how: "new" };
+  if (size === null) return { size: null, out, stride: 0, how: out === 1 ? "added" : "new" };
   if (out === null) return { size, out: null, stride, how: size !== 1 ? "clash" : "own" };
   return size === out ? { size, out, stride, how: "own" } : { size, out, stride: 0, how: "stretched" };
 }
@@ -149,7 +149,7 @@ function broadcastCode(source, state, model) {
   if (model.clashes.length) return `${call}  # raises ValueError`;
   const result = tupleText(model.result);
   const lines = model.rows.map((r) => (
-    `np.broadcast_to(${r.name}, ${result}).strides  # ${tupleText(r.axes.map((a) => a.stride))}`));
+    `np.broadcast_to(${r.name}, ${result}).strides  # ${tupleText(r.axes.map((a) => (a.out === 1 ? 0 : a.stride)))}`));
   return [`${call}  # ${result}`, ...lines].join("\n");
 }
 
@@ -239,12 +239,13 @@ function drawTable(marks, model, room, y) {
 
 function axisCell(axis) {
   const stride = `stride ${axis.stride}`;
+  if (axis.how === "added") return ["new, 1", stride];
   if (axis.how === "new") return [`new → ${axis.out ?? "?"}`, stride];
   if (axis.how === "stretched") return [`${axis.size} → ${axis.out}`, stride];
   return [axis.how === "clash" ? `✗ ${axis.size}` : String(axis.size), stride];
 }
 
-const axisRole = (axis) => ({ own: "touched", stretched: "waiting~", new: "waiting~", clash: "trouble!" })[axis.how];
+const axisRole = (axis) => ({ own: "touched", added: "touched", stretched: "waiting~", new: "waiting~", clash: "trouble!" })[axis.how];
 const resultRole = (model, axis) => (model.clashes.includes(axis) ? "trouble!" : "computing");
 
 function drawElements(marks, source, model, chosen, room, y) {
@@ -379,7 +380,7 @@ function render({ model, el }) {
     function update() {
       if (fields.length !== own().length) {
         fields = own().map((_, axis) => stepper(`size ${axis}`, {
-          min: 0, max: MOST_SIZE, owner, act: (v) => reshape(k, own().map((n, a) => (a === axis ? v : n))) }));
+          tells: `size of ${operand.name}, axis ${axis}`, complain: (words) => shown.complain(words), min: 0, max: MOST_SIZE, owner, act: (v) => reshape(k, own().map((n, a) => (a === axis ? v : n))) }));
         sizes.replaceChildren(...(fields.length ? fields.map((f) => f.root) : ["no axes"]));
       }
       fields.forEach((field, axis) => field.set(own()[axis]));
@@ -391,7 +392,7 @@ function render({ model, el }) {
   });
   const predict = toggle("Predict", () => change({ predict: !state().predict, ...hide() }));
   const code = toggle("Code", () => change({ code: !state().code }));
-  const bar = node("div", { class: "bar" }, button("Reset", () => change({ ...first, ...PLAIN, ...hide() })), predict, code);
+  const bar = node("div", { class: "bar" }, button("Reset", () => (change({ ...first, ...PLAIN, ...hide() }), shown.redraw())), predict, code);
 
   const askId = unique("ask");
   const answer = node("input", { type: "text", id: askId, class: "wide", autocomplete: "off",
@@ -399,20 +400,18 @@ function render({ model, el }) {
   const ask = node("div", { class: "bar ask", hidden: true }, node("label", { for: askId }, "Shape of the result"), answer,
     button("Check", () => check()), button("Show", () => ((feedback = ""), (tried = true), change({ revealed: true }))));
   function check() {
-    if (state().revealed) return;
     const given = parseShape(answer.value);
     asked = askedNow();
     if (given === null) {
-      feedback = "Type sizes such as 3, 4, or the word error.";
+      feedback = "Type sizes such as 3, 4, or the word error. ";
       return shown.redraw();
     }
     const why = broadcastReason(source, current, given);
-    const score = tried ? {} : { asked: state().asked + 1, right: state().right + (why ? 0 : 1) };
+    const score = scoreOf(state(), tried, !why);
     tried = true;
-    const total = { ...state(), ...score };
     const said = given === "error" ? "An error" : tupleText(given);
-    feedback = why ? `${said} is not it. ${why}` : `Right: ${total.right} of ${total.asked} at the first try. `;
-    change({ ...score, revealed: !why });
+    feedback = why ? `${said} is not it. ${why} ` : rightWords({ ...state(), ...score });
+    change({ ...score, revealed: state().revealed || !why });
     shown.redraw(); // a second wrong answer changes no state, only what is said
   }
 
@@ -464,7 +463,7 @@ function render({ model, el }) {
       words() {
         const words = broadcastWords(source, state(), current);
         if (!state().predict || !feedback || asked !== askedNow()) return words;
-        return { ...words, walk: state().revealed ? feedback + words.walk : feedback };
+        return { ...words, walk: state().revealed ? feedback + words.walk : feedback.trim() };
       },
       code: () => broadcastCode(source, state(), current),
     },

@@ -101,8 +101,11 @@ function cellLines(mark) {
 
 // ---- elements
 
-let serial = 0;
-const unique = (stem) => `lab-${stem}-${++serial}`;
+// every figure loads its own copy of this module: the counter is the page's, so that no id is given twice
+function unique(stem) {
+  globalThis.labFigureIds = (globalThis.labFigureIds || 0) + 1;
+  return `lab-${stem}-${globalThis.labFigureIds}`;
+}
 
 function node(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
@@ -190,10 +193,19 @@ function walkKey(key, shape, index) {
 }
 
 const button = (words, act, more = {}) => node("button", { type: "button", onclick: act, ...more }, words);
-const toggle = (words, act) => button(words, act, { "aria-pressed": "false" });
+// the label keeps the check mark of the pressed state out of the button's name
+const toggle = (words, act) => button(words, act, { "aria-pressed": "false", "aria-label": words });
+const wholeNumber = (raw) => raw !== "" && Number.isInteger(Number(raw));
 
-// a number field with a visible label and two buttons; the buttons are for the mouse, the arrow keys do the same
-function stepper(label, { step = () => 1, min = -1e9, max = 1e9, owner = null, act }) {
+// a prediction counts once, at its first try and before it was shown
+const scoreOf = (state, tried, right) => (
+  tried || state.revealed ? {} : { asked: state.asked + 1, right: state.right + (right ? 1 : 0) });
+const rightWords = ({ right, asked }) => (asked ? `Right: ${right} of ${asked} at the first try. ` : "Right. ");
+
+// a number field with a visible label and two buttons; the buttons are for the mouse, the arrow keys do the same;
+// `tells` names it in full, `complain` is told what is allowed when the field holds something else, and "" after that
+function stepper(label, { tells, complain, step = () => 1, min = -1e9, max = 1e9, owner = null, act }) {
+  let kept = 0;
   const id = unique("field");
   const input = node("input", {
     type: "number", id, step: "any", min, max, autocomplete: "off", oninput: () => commit(input.value),
@@ -206,22 +218,26 @@ function stepper(label, { step = () => 1, min = -1e9, max = 1e9, owner = null, a
   if (owner) input.setAttribute("aria-labelledby", `${owner} ${id}-label`);
   function commit(raw) {
     const value = Number(raw);
-    const valid = raw !== "" && Number.isInteger(value) && value >= min && value <= max;
-    input.toggleAttribute("aria-invalid", !valid);
-    if (!valid) input.setAttribute("aria-invalid", "true");
-    if (valid) act(value);
+    if (!wholeNumber(raw) || value < min || value > max) {
+      input.setAttribute("aria-invalid", "true");
+      const range = `a whole number from ${number(min)} to ${number(max)}`;
+      return complain(`The ${tells} takes ${range}. The drawing stays at ${number(kept)}.`);
+    }
+    if (input.hasAttribute("aria-invalid")) input.removeAttribute("aria-invalid"), complain("");
+    act(value);
   }
   function move(way) {
-    const next = Math.min(max, Math.max(min, Number(input.value) + way * step()));
+    const next = Math.min(max, Math.max(min, (wholeNumber(input.value) ? Number(input.value) : kept) + way * step()));
     input.value = next;
     commit(String(next));
   }
   const nudge = (words, way, name) =>
-    button(words, () => move(way), { tabindex: "-1", "aria-label": `${name} ${label}`, class: "nudge" });
-  const root = node("span", { class: "field" }, caption, nudge("−", -1, "less"), input, nudge("+", 1, "more"));
+    button(words, () => move(way), { tabindex: "-1", "aria-label": `${name} ${tells}`, class: "nudge" });
+  const root = node("span", { class: "field" }, caption, nudge("−", -1, "decrease"), input, nudge("+", 1, "increase"));
   return {
     root, input,
     set(value) {
+      kept = value;
       if (Number(input.value) !== value || input.value === "") input.value = value;
       input.removeAttribute("aria-invalid");
     },
@@ -278,14 +294,19 @@ function frame({ model, el, kind, title, parts }) {
     drawing.setAttribute("width", scene.width);
     drawing.setAttribute("height", scene.height);
     const words = parts.words();
-    if (said.textContent !== words.walk) said.textContent = words.walk;
+    say(words.walk);
     summary.textContent = words.summary;
     code.hidden = !model.get("state").code;
     code.textContent = parts.code();
     root.dataset.state = JSON.stringify(model.get("state"));
     root.dataset.revision = Number(root.dataset.revision || 0) + 1;
-    if (model.get("said") !== words.walk) model.set("said", words.walk), model.save_changes();
   }
+  function say(words) {
+    if (said.textContent !== words) said.textContent = words;
+    if (model.get("said") !== words) model.set("said", words), model.save_changes();
+  }
+  // says what is wrong with a field, and leaves the drawing and the field alone; "" goes back to the drawing's words
+  const complain = (words) => say(words || parts.words().walk);
   const paintTheme = () => (root.dataset.theme = themeOf());
   paintTheme();
   const watcher = new MutationObserver(paintTheme);
@@ -304,5 +325,5 @@ function frame({ model, el, kind, title, parts }) {
   model.on("change:state", redraw);
   stop.push(() => watcher.disconnect(), () => sizes.disconnect(), () => model.off("change:state", redraw));
   stop.push(() => system.removeEventListener("change", paintTheme));
-  return { redraw, stop: () => stop.forEach((act) => act()) };
+  return { redraw, complain, stop: () => stop.forEach((act) => act()) };
 }

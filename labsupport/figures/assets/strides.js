@@ -145,10 +145,25 @@ function strideModel(source, state) {
 const selected = (model, state) => model.cells.find((c) => same(c.index, state.at || [])) || model.cells[0] || null;
 const isSecret = (state) => Boolean(state.predict && !state.revealed);
 
+// the array's own name while the layout is the array's
+function viewName(source, { shape, strides, offset }) {
+  const own = source.own;
+  if (same(shape, own.shape) && same(strides, own.strides) && offset === own.offset) return source.name;
+  return source.name !== "view" ? "view" : "view2";
+}
+
+function firstWords({ drawn, shape }) {
+  if (same(drawn, shape)) return "";
+  if (drawn.length === 2 && drawn[1] === shape[1]) return `first ${count(drawn[0], "row")}`;
+  if (drawn.length === 2 && drawn[0] === shape[0]) return `first ${count(drawn[1], "column")}`;
+  return `first ${shapeText(drawn)}`;
+}
+const shapeWords = (model) => [tupleText(model.shape), firstWords(model)].filter(Boolean).join(", ");
+
 function walkWords(source, model, c) {
   const signed = (s) => (s < 0 ? `(${number(s)})` : number(s));
   const formula = [number(model.offset), ...c.index.map((i, k) => `${i} × ${signed(model.strides[k])}`)].join(" + ");
-  const name = source.name + brackets(c.index);
+  const name = viewName(source, model) + brackets(c.index);
   const words = `${name} reads ${count(source.itemsize, "byte")} at address ${number(c.at)} = ${formula}.`;
   const by = count(c.by, "byte");
   if (c.out === "before") return `${words} That starts ${by} before the buffer.`;
@@ -188,9 +203,10 @@ function orderWords(model) {
 }
 
 function strideWords(source, state, model) {
-  const c = selected(model, state);
+  const [c, name] = [selected(model, state), viewName(source, model)];
+  const start = name === source.name ? "Shape" : `${name} reads the memory of ${source.name}: shape`;
   const words = [
-    `Shape ${tupleText(model.shape)}, strides ${tupleText(model.strides.map(number))} bytes, ` +
+    `${start} ${tupleText(model.shape)}, strides ${tupleText(model.strides.map(number))} bytes, ` +
       `offset ${number(model.offset)}, ${source.dtype} (${count(source.itemsize, "byte")} each).`,
     `${count(model.cells.length, "element reads", "elements read")} ` +
       `${count(model.distinct, "address", "addresses")}, ` +
@@ -207,7 +223,7 @@ function strideWords(source, state, model) {
   }
   let walk = c ? walkWords(source, model, c) : "This shape has no element: a size is 0.";
   if (isSecret(state) && c) {
-    walk = `Which address does ${source.name}${brackets(c.index)} read? Type it, then press Check.`;
+    walk = `Which address does ${name}${brackets(c.index)} read? Type it, then press Check.`;
   }
   const summary = words.join(" ");
   return { walk, summary, alt: `Stride explorer. ${summary} ${walk}` };
@@ -216,24 +232,26 @@ function strideWords(source, state, model) {
 function strideCode(source, state, model) {
   const [shape, strides] = [tupleText(model.shape), tupleText(model.strides)];
   const [name, outside] = [source.name, model.past || model.before];
-  if (state.steps) return `${name}${state.steps.join("")}  # shape ${shape}, strides ${strides}`;
+  const view = viewName(source, model);
+  const made = view === name ? "" : `${view} = `;
+  if (state.steps) return `${made}${name}${state.steps.join("")}  # shape ${shape}, strides ${strides}`;
   if (source.kind === "torch") {
     const unit = source.itemsize;
     const inElements = tupleText(model.strides.map((s) => floorDiv(s, unit)));
     const whole = [...model.strides, model.offset].every((v) => v % unit === 0);
-    const call = `torch.as_strided(${name}, ${shape}, ${inElements}, ${floorDiv(model.offset, unit)})`;
+    const call = `${made}torch.as_strided(${name}, ${shape}, ${inElements}, ${floorDiv(model.offset, unit)})`;
     return call + (whole ? "  # strides in elements" : "  # torch counts whole elements: not this layout");
   }
   if (model.offset === source.own.offset) {
     const flags = source.writeable ? "" : ", writeable=False";
     const warning = outside ? "\n# as_strided checks nothing: this reads memory that is not yours" : "";
-    const call = `as_strided(${name}, shape=${shape}, strides=${strides}${flags})`;
+    const call = `${made}as_strided(${name}, shape=${shape}, strides=${strides}${flags})`;
     return `from numpy.lib.stride_tricks import as_strided\n\n${call}${warning}`;
   }
   const refused = outside ? "  # refused: it would read outside the buffer" : "";
   return (
-    `np.ndarray(${shape}, ${name}.dtype, buffer=${source.owner},\n` +
-    `           offset=${model.offset}, strides=${strides})${refused}`
+    `${made}np.ndarray(${shape}, ${name}.dtype, buffer=${source.owner},\n` +
+    `${" ".repeat(made.length)}           offset=${model.offset}, strides=${strides})${refused}`
   );
 }
 
@@ -257,7 +275,7 @@ function strideReason(source, model, index, answer) {
   ];
   for (const [value, reason] of beliefs) if (answer === value) return reason;
   const reader = model.cells.find((c) => c.at === answer);
-  if (reader) return `Address ${number(answer)} is read by ${source.name}${brackets(reader.index)}.`;
+  if (reader) return `Address ${number(answer)} is read by ${viewName(source, model)}${brackets(reader.index)}.`;
   if (answer < 0 || answer >= source.size) {
     return `The buffer ends before address ${number(source.size)}; start at the offset and walk axis by axis.`;
   }
@@ -290,9 +308,9 @@ function strideScene(source, state, model, width) {
 
 function drawGrid(marks, model, chosen, secret, room) {
   const axes = ["", " · axis 0 →", " · axis 0 ↓, axis 1 →"];
-  const title = `View ${tupleText(model.drawn)}${axes[model.drawn.length] ?? " · last two axes ↓ →"}`;
+  const title = `View ${shapeWords(model)}${axes[model.drawn.length] ?? " · last two axes ↓ →"}`;
   const y = paragraph(marks, PAD, PAD + 11, "title", title, room) + 9;
-  const cw = cellWidth(model.cells.map((c) => c.label), model.cells.map((c) => `@${c.at}`));
+  const cw = cellWidth(model.cells.map((c) => c.label), model.cells.map((c) => `@${number(c.at)}`));
   const layout = grid(model.drawn, PAD, y, room, cw, CELL_H);
   marks.push(...layout.heads);
   model.cells.forEach((c, k) => {
@@ -312,22 +330,24 @@ function viewRole(c, chosen, secret) {
 
 function drawLedger(marks, source, model, chosen, secret, x, y, room) {
   if (!chosen) return paragraph(marks, x, y + 11, "note", "A size is 0: there is no address to work out.", room) + 9;
-  marks.push(text(x, y + 11, "title", `Address of ${source.name}${brackets(chosen.index)}`));
+  marks.push(text(x, y + 11, "title", `Address of ${viewName(source, model)}${brackets(chosen.index)}`));
   const rows = [[null, number(model.offset), "offset"]];
   chosen.index.forEach((i, axis) => {
     const step = i * model.strides[axis];
     const words = `axis ${axis}: ${i} × ${number(model.strides[axis])}`;
     rows.push([axis, `${step < 0 ? "−" : "+"} ${number(Math.abs(step))}`, words]);
   });
+  const total = `= ${number(chosen.at)}`;
+  const col = Math.max(104, longest([total, ...rows.map((row) => row[1])]) * 8 + 40);
   y += 30;
   for (const [axis, amount, words] of rows) {
     marks.push(axis === null ? path("head", disc(x + 12, y - 4)) : path(`walk${Math.min(axis, 3)}`, `M${x} ${y - 4}h24`));
-    marks.push(text(x + 104, y, "sum", secret ? "?" : amount), text(x + 116, y, "words", words));
-    y += LINE;
+    marks.push(text(x + col, y, "sum", secret ? "?" : amount));
+    y = paragraph(marks, x + col + 12, y, "words", words, room - col - 12) + LINE;
   }
-  marks.push(path("line", `M${x + 40} ${y - 14}h66`));
-  marks.push(text(x + 104, y + 4, "sum", secret ? "= ?" : `= ${number(chosen.at)}`));
-  return paragraph(marks, x + 116, y + 4, "words", secret ? "" : readsWords(source, chosen), room - 116) + 8;
+  marks.push(path("line", `M${x + 40} ${y - 14}h${col - 38}`));
+  marks.push(text(x + col, y + 4, "sum", secret ? "= ?" : total));
+  return paragraph(marks, x + col + 12, y + 4, "words", secret ? "" : readsWords(source, chosen), room - col - 12) + 8;
 }
 
 function readsWords(source, c) {
@@ -474,15 +494,18 @@ function render({ model, el }) {
   const edit = (part, axis, value) => relayout({ [part]: state()[part].map((v, k) => (k === axis ? value : v)), steps: null });
   const select = (index) => change({ at: index, ...hide() });
 
+  const complain = (words) => shown.complain(words);
+
   // controls
   const axes = node("div", { class: "axes" });
-  const offset = stepper("offset, bytes", { step: () => source.itemsize, act: (v) => relayout({ offset: v, steps: null }) });
+  const offset = stepper("offset, bytes", { tells: "offset", complain, step: () => source.itemsize, act: (v) => relayout({ offset: v, steps: null }) });
   let rows = [];
   function buildAxes(n) {
     rows = Array.from({ length: n }, (_, axis) => {
       const owner = unique("axis");
-      const size = stepper("size", { min: 0, owner, act: (v) => edit("shape", axis, v) });
-      const stride = stepper("stride, bytes", { step: () => source.itemsize, owner, act: (v) => edit("strides", axis, v) });
+      const size = stepper("size", { tells: `axis ${axis} size`, complain, min: 0, owner, act: (v) => edit("shape", axis, v) });
+      const stride = stepper("stride, bytes", { tells: `axis ${axis} stride`, complain, step: () => source.itemsize, owner,
+        act: (v) => edit("strides", axis, v) });
       const root = node("div", { class: "axis", role: "group", "aria-labelledby": owner },
         node("span", { id: owner, class: "name" }, `axis ${axis}`), size.root, stride.root,
         node("span", { class: "together" },
@@ -499,7 +522,7 @@ function render({ model, el }) {
   const predict = toggle("Predict", () => relayout({ predict: !state().predict, ...(state().predict ? {} : { at: question(0) }) }));
   const code = toggle("Code", () => change({ code: !state().code }));
   const bar = node("div", { class: "bar" }, button("Transpose", () => move("transpose")), addAxis, dropAxis,
-    button("Reset", () => relayout({ ...first, ...PLAIN })), predict, code);
+    button("Reset", () => (relayout({ ...first, ...PLAIN }), shown.redraw())), predict, code);
 
   // predicting an address
   const askId = unique("ask");
@@ -520,14 +543,17 @@ function render({ model, el }) {
   };
   function check() {
     const chosen = selected(current, state());
-    if (!chosen || answer.value === "" || state().revealed) return;
-    const why = strideReason(source, current, chosen.index, Number(answer.value));
-    const score = tried ? {} : { asked: state().asked + 1, right: state().right + (why ? 0 : 1) };
-    tried = true;
-    const total = { ...state(), ...score };
+    if (!chosen) return;
     asked = askedNow();
-    feedback = why ? `${number(Number(answer.value))} is not it. ${why}` : `Right: ${total.right} of ${total.asked} at the first try. `;
-    change({ ...score, revealed: !why });
+    if (!wholeNumber(answer.value)) {
+      feedback = "Type the address as a whole number of bytes. ";
+      return shown.redraw();
+    }
+    const why = strideReason(source, current, chosen.index, Number(answer.value));
+    const score = scoreOf(state(), tried, !why);
+    tried = true;
+    feedback = why ? `${number(Number(answer.value))} is not it. ${why} ` : rightWords({ ...state(), ...score });
+    change({ ...score, revealed: state().revealed || !why });
     shown.redraw(); // a second wrong answer changes no state, only what is said
   }
 
@@ -551,11 +577,11 @@ function render({ model, el }) {
     repaint(backdrop, scene.marks.filter((mark) => !isOption(mark)));
     repaint(view, scene.marks.filter(isOption).map((mark, k) => {
       const c = current.cells[k];
-      const tells = isSecret(state()) ? "" : `, address ${number(c.at)}, ${c.out ? "outside the buffer" : c.label}`;
-      const [id, label] = [`${elementId}-${c.index.join("-")}`, `${source.name}${brackets(c.index)}${tells}`];
+      const tells = isSecret(state()) ? "" : `, address ${number(c.at)}, ${c.out ? "outside the buffer" : c.mixed ? c.label : `value ${c.label}`}`;
+      const [id, label] = [`${elementId}-${c.index.join("-")}`, `${viewName(source, current)}${brackets(c.index)}${tells}`];
       return { ...mark, id, label, chosen: c === chosen };
     }), optionNode);
-    view.setAttribute("aria-label", `Elements of the view, shape ${tupleText(current.drawn)}`);
+    view.setAttribute("aria-label", `Elements of the view, shape ${shapeWords(current)}`);
     if (chosen) view.setAttribute("aria-activedescendant", `${elementId}-${chosen.index.join("-")}`);
     else view.removeAttribute("aria-activedescendant");
     moveRing(ring, scene.marks.find((mark) => chosen && mark.name === `v${chosen.index.join(",")}`));
@@ -580,13 +606,13 @@ function render({ model, el }) {
         code.setAttribute("aria-pressed", String(Boolean(s.code)));
         ask.hidden = !s.predict;
         const chosen = selected(current, s);
-        askLabel.textContent = chosen ? `Address of ${source.name}${brackets(chosen.index)}` : "No element";
+        askLabel.textContent = chosen ? `Address of ${viewName(source, current)}${brackets(chosen.index)}` : "No element";
         return strideScene(source, s, current, width);
       },
       words() {
         const words = strideWords(source, state(), current);
         if (!state().predict || !feedback || asked !== askedNow()) return words;
-        return { ...words, walk: state().revealed ? feedback + words.walk : feedback };
+        return { ...words, walk: state().revealed ? feedback + words.walk : feedback.trim() };
       },
       code: () => strideCode(source, state(), current),
     },
