@@ -11,6 +11,7 @@ from labsupport import building, catalog, workspace
 from labsupport.cli import main
 from labsupport.cli.drill import _value
 from labsupport.errors import LabError
+from labsupport.grading.shipped import shipped_lesson
 
 GOOD = """\
 from labsupport.course import Case, Drill, Exercise, Misconception, Probe
@@ -57,7 +58,9 @@ def course(tmp_path, monkeypatch):
     monkeypatch.setattr(labsupport.exercises, "__path__", [str(modules)])
     monkeypatch.setenv("LAB_WORK", str(tmp_path / "work"))
     importlib.invalidate_caches()
+    shipped_lesson.cache_clear()
     yield tmp_path
+    shipped_lesson.cache_clear()
     for name in ("demo", "tail"):
         sys.modules.pop(f"labsupport.exercises.{name}", None)
         vars(labsupport.exercises).pop(name, None)
@@ -157,6 +160,19 @@ def test_a_built_notebook_that_cannot_be_read_is_named_with_the_way_to_build_it(
         catalog.stubs("demo")
     assert raised.value.next_step == "lab build demo" and raised.value.why
     assert "tail/double-up" in catalog.stubs("tail")
+
+
+@pytest.mark.parametrize("name", BUILT)
+def test_answers_are_checked_while_a_built_notebook_cannot_be_read(course, capsys, name):
+    (course / "labsupport" / "exercises" / "tail.py").write_text(GOOD.replace("demo", "tail"), encoding="utf-8")
+    importlib.invalidate_caches()
+    workspace.start_all()
+    (course / "notebooks" / "05_demo.ipynb").write_bytes(BUILT[name])
+    shipped_lesson.cache_clear()
+    assert main(["check", "tail"]) == 0
+    assert main(["check"]) == 1 and main(["check", "demo"]) == 1
+    out, err = capsys.readouterr()
+    assert "not yet: tail/predict-sum" in out and "lab build demo" in err
 
 
 def test_a_notebook_that_is_not_built_has_no_stubs(course):

@@ -2,13 +2,11 @@
 
 import difflib
 import functools
-import json
 import re
 from dataclasses import dataclass
 
 from labsupport import catalog
 from labsupport.grading.cells import Cell
-from labsupport.places import NOTEBOOKS
 
 __all__ = ["Shipped", "alike", "key_of", "lessons_in", "shipped_lesson"]
 
@@ -140,13 +138,13 @@ class Shipped:
 
 @functools.cache
 def shipped_lesson(slug):
-    """Return the `Shipped` of a lesson; empty when its notebook is not built."""
-    lesson = next(known for known in catalog.lessons() if known.slug == slug)
-    path = NOTEBOOKS / lesson.notebook
-    if not path.is_file():
-        return Shipped(slug, ())
-    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    return Shipped(slug, tuple(Cell(n, c["id"], c["cell_type"], "".join(c["source"])) for n, c in enumerate(cells, 1)))
+    """Return the `Shipped` of a lesson; empty when its notebook is not built.
+
+    Raises:
+        LabError: the notebook cannot be read.
+    """
+    cells = enumerate(catalog.cells_as_built(slug), 1)
+    return Shipped(slug, tuple(Cell(n, c.get("id", ""), c["cell_type"], c["source"]) for n, c in cells))
 
 
 def lessons_in(cells):
