@@ -38,7 +38,8 @@ def _page(title, report, body):
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="referrer" content="no-referrer">\n'
         f"<title>{html.escape(line(title))}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
-        f'<header><p class="header">{_text(report.header.line)}</p></header>\n<main>\n{body}\n</main>\n</body>\n</html>\n'
+        f'<header><p class="header">{_text(report.header.line)}</p></header>\n'
+        f"<main>\n{body}\n</main>\n</body>\n</html>\n"
     )
 
 
