@@ -320,32 +320,43 @@ def _say(exercise, outcome, why, step):
 _UNWRITTEN = "not recorded: the workspace cannot be written to"
 
 
-def give_hint(exercise, journal):
-    """Return the next hint as a `Message` and record it; once all are given, all of them."""
+def _call(action, exercise, typed):
+    """Return how something about an exercise is asked for: in a cell, or in a terminal where `typed` is the command."""
+    return f"`{typed} {action} {exercise.id}`" if typed else f"`lab.{action}({exercise.short_id!r})`"
+
+
+def give_hint(exercise, journal, typed=None):
+    """Return the next hint as a `Message` and record it; once all are given, all of them.
+
+    Args:
+        exercise: which.
+        journal: what has been done so far.
+        typed: the command to name in what to do next (`./lab`), for a terminal; None for a notebook.
+    """
     given = sum(r["event"] == "hint" for r in journal.about(exercise.id))
     if given >= len(exercise.hints):
         lines = [(f"{i}", hint) for i, hint in enumerate(exercise.hints, 1)]
         return Message(
             f"All hints of {exercise.id}",
-            [*lines, ("next", f"`lab.solution({exercise.short_id!r})` after one attempt.")],
+            [*lines, ("next", f"{_call('solution', exercise, typed)} after one attempt.")],
         )
     kept = journal.append("hint", exercise.id, number=given + 1)
     lines = [("", exercise.hints[given]), ("note", "" if kept else _UNWRITTEN)]
     return Message(f"Hint {given + 1} of {len(exercise.hints)}   {exercise.id}", lines)
 
 
-def give_solution(exercise, journal):
-    """Return the solution as a `Message` when it is due, else what is still to do before it."""
+def give_solution(exercise, journal, typed=None):
+    """Return the solution as a `Message` when it is due, else what is still to do before it; `typed` as for a hint."""
     about = journal.about(exercise.id)
-    passed = any(r["event"] == "check" and r.get("outcome") == "passed" for r in about)
-    tried = any(r["event"] == "check" and r.get("outcome") in _FAILED for r in about)
+    outcomes = {r.get("outcome") for r in about if r["event"] in ("check", "clean")}
+    passed, tried = "passed" in outcomes, not outcomes.isdisjoint(_FAILED)
     hints = sum(r["event"] == "hint" for r in about)
     if not passed and not (tried and hints >= len(exercise.hints)):
         left = [] if tried else ["one attempt"]
         left += [f"{len(exercise.hints) - hints} more hint(s)"] if hints < len(exercise.hints) else []
         return Message(
             f"The solution of {exercise.id} opens after {' and '.join(left)}",
-            [("next", f"`lab.check({exercise.short_id!r})` or `lab.hint({exercise.short_id!r})`")],
+            [("next", f"{_call('check', exercise, typed)} or {_call('hint', exercise, typed)}")],
             "wait",
         )
     journal.append("solution", exercise.id)

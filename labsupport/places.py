@@ -2,16 +2,27 @@
 
 import errno
 import os
+import sys
 from pathlib import Path
 
 from labsupport.errors import LabError
 
-__all__ = ["DATA", "NOTEBOOKS", "ROOT", "SOURCE", "workspace"]
+__all__ = ["DATA", "NOTEBOOKS", "ROOT", "SOURCE", "command", "workspace"]
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = ROOT / "notebooks"
 SOURCE = NOTEBOOKS / "source"
 DATA = ROOT / "data"
+
+
+def command():
+    """Return how the course's command is typed here: `./lab`, on Windows `py lab`; `lab` where it was installed."""
+    launcher = ROOT / "lab"
+    called = Path(sys.argv[0] if sys.argv else "")
+    installed = called.stem == "lab" and called.parent.resolve() != ROOT
+    if installed or not launcher.is_file():
+        return "lab"
+    return "py lab" if os.name == "nt" else "./lab"
 
 
 _NOWHERE = (errno.ELOOP, errno.ENAMETOOLONG)

@@ -1,5 +1,6 @@
 """lab start: a real JupyterLab with the course's settings, and nothing left of it afterwards."""
 
+import contextlib
 import json
 import os
 import queue
@@ -9,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import types
 import urllib.error
 import urllib.request
@@ -20,7 +22,8 @@ from jupyter_client import BlockingKernelClient
 from labsupport import cli, server
 from labsupport.cli import start
 from labsupport.errors import LabError
-from labsupport.places import NOTEBOOKS, ROOT
+from labsupport.places import NOTEBOOKS, ROOT, command
+from labsupport.server import running
 
 GUARD_S = 120  # a hang guard: a start takes about two seconds
 posix = pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
@@ -80,10 +83,10 @@ def lab(tmp_path_factory):
     (spec / "kernel.json").write_text(json.dumps({"argv": ["false"], "display_name": "wrong"}), encoding="utf-8")
     (folder / "jupyter_server_config.json").write_text('{"ServerApp": {"base_url": "/elsewhere/"}}', encoding="utf-8")
     own = {"JUPYTER_PATH": str(folder / "own"), "JUPYTER_DATA_DIR": str(folder / "own")}
-    running = Server(folder / "work", "--port", "0", JUPYTER_CONFIG_DIR=str(folder), **own)
-    running.work = folder / "work"
-    yield running
-    running.end()
+    started = Server(folder / "work", "--port", "0", JUPYTER_CONFIG_DIR=str(folder), **own)
+    started.work = folder / "work"
+    yield started
+    started.end()
 
 
 def test_the_printed_address_answers_and_is_the_home_notebook(lab):
@@ -135,61 +138,191 @@ def test_what_jupyter_writes_is_out_of_the_learners_sight(lab):
     assert all(not entry["name"].startswith(".") for entry in json.loads(lab.ask("/api/contents"))["content"])
 
 
-def said_by_kernel(connection, code):
-    """Return what a running kernel prints for `code`."""
+@posix
+@pytest.mark.parametrize("asked", [{}, {"cwd": ""}], ids=["from the menu", "from the launcher"])
+def test_a_terminal_opens_in_the_courses_folder(lab, asked):
+    before = set(psutil.Process(lab.process.pid).children())
+    request = urllib.request.Request(
+        lab.base + "/api/terminals", method="POST", data=json.dumps(asked).encode(),
+        headers={"Authorization": f"token {lab.token}"},
+    )  # fmt: skip
+    with urllib.request.urlopen(request, timeout=GUARD_S) as answer:
+        name = json.load(answer)["name"]
+    (shell,) = set(psutil.Process(lab.process.pid).children()) - before
+    assert shell.cwd() == str(ROOT), "./lab is there"
+    lab.ask(f"/api/terminals/{name}", "DELETE")
+
+
+def called(work, *words):
+    """Return what a second `lab start` says, once it has ended."""
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("JUPYTER", "LAB_", "SSH_"))}
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "labsupport", "start", "--no-browser", *words],
+        env=inherited | {"LAB_WORK": str(work)}, cwd=work.parent, timeout=GUARD_S, check=True,
+        capture_output=True, text=True, encoding="utf-8",
+    ).stdout  # fmt: skip
+
+
+def test_a_second_start_tells_the_address_of_the_first(lab):
+    said = called(lab.work, "strides")
+    assert "open already" in said
+    assert f"{lab.base}/lab/tree/05_strides.ipynb?token={lab.token}" in said
+
+
+def test_the_server_of_another_workspace_or_of_nobody_is_not_taken(lab, tmp_path):
+    assert running.find(lab.work).token == lab.token
+    theirs = next((lab.work / ".lab/jupyter/runtime").glob("jpserver-*.json"))
+    info = json.loads(theirs.read_text(encoding="utf-8"))
+    copy = tmp_path / ".lab" / "jupyter" / "runtime" / theirs.name
+    copy.parent.mkdir(parents=True)
+    for change in ({}, {"root_dir": str(tmp_path), "token": "another"}, {"root_dir": str(tmp_path), "pid": 2**30}):
+        copy.write_text(json.dumps(info | change), encoding="utf-8")
+        assert running.find(tmp_path) is None
+    copy.write_text(json.dumps(info | {"root_dir": str(tmp_path)}), encoding="utf-8")
+    assert running.find(tmp_path).port == info["port"]
+    copy.write_text("{torn", encoding="utf-8")
+    assert running.find(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    "words, takes", [([], "found"), (["--port", "9123"], "found"), (["--port", "9124"], "started")]
+)
+def test_only_another_port_starts_another_server(tmp_path, monkeypatch, capsys, words, takes):
+    monkeypatch.setenv("LAB_WORK", str(tmp_path / "work"))
+    monkeypatch.delenv("SSH_CONNECTION", raising=False)
+    there = running.Running(9123, "http://127.0.0.1:9123/", "secret")
+    done = []
+    monkeypatch.setattr(running, "find", lambda work: there)
+    monkeypatch.setattr(server, "serve", lambda *args, port, **kwargs: done.append(port))
+    monkeypatch.setattr(server, "open_page", done.append)
+    assert cli.main(["start", "5", *words]) == 0
+    address = "http://127.0.0.1:9123/lab/tree/05_strides.ipynb?token=secret"
+    assert done == ([address] if takes == "found" else [9124])
+    assert (address in capsys.readouterr().out) == (takes == "found")
+
+
+def test_what_a_killed_server_left_is_swept(tmp_path):
+    runtime = tmp_path / ".lab" / "jupyter" / "runtime"
+    runtime.mkdir(parents=True)
+    dead, alive = "jpserver-1073741824.json", f"jpserver-{os.getpid()}.json"
+    names = [dead, "jpserver-1073741824-open.html", alive, "kernel-1.json", "jupyter_cookie_secret"]
+    for name in names:
+        (runtime / name).write_text("{}", encoding="utf-8")
+
+    def left():
+        return {path.name for path in runtime.iterdir()} & set(names)
+
+    (runtime / "machine").write_text("another computer", encoding="utf-8")
+    running.sweep(tmp_path)
+    assert left() == set(names), "process numbers of another computer say nothing here"
+    (runtime / "machine").unlink()
+    running.sweep(tmp_path)
+    assert left() == {alive, "kernel-1.json", "jupyter_cookie_secret"}, "a living server needs its kernels' files"
+    (runtime / alive).unlink()
+    running.sweep(tmp_path)
+    assert left() == {"jupyter_cookie_secret"}
+
+
+def test_newer_text_is_told_in_one_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("LAB_WORK", str(tmp_path / "work"))
+    monkeypatch.setenv("JUPYTERHUB_API_TOKEN", "secret")  # no server is started there
+    assert cli.main(["start"]) == 0
+    assert "newer text" not in capsys.readouterr().out
+    for name in ("home", "05_strides"):
+        base = tmp_path / "work" / ".lab" / "base" / f"{name}.ipynb"
+        notebook = json.loads(base.read_text(encoding="utf-8"))
+        notebook["cells"][0]["source"] = ["# An earlier title"]
+        base.write_text(json.dumps(notebook), encoding="utf-8")
+        assert cli.main(["start"]) == 0
+    said = capsys.readouterr().out
+    assert f"1 notebook has newer text: {command()} update" in said
+    assert f"2 notebooks have newer text: {command()} update" in said
+
+
+@contextlib.contextmanager
+def client_of(connection):
+    """Return a client of a kernel that answers it; one that is still starting looks dead to it, and is asked again."""
     client = BlockingKernelClient(connection_file=str(connection))
     client.load_connection_file()
     client.start_channels()
-    printed = []
     try:
-        client.wait_for_ready(timeout=GUARD_S)
+        until = time.monotonic() + GUARD_S
+        while True:
+            try:
+                client.wait_for_ready(timeout=GUARD_S)
+                break
+            except RuntimeError:
+                assert time.monotonic() < until, "the kernel never answered"
+        yield client
+    finally:
+        client.stop_channels()
+
+
+def said_by_kernel(connection, code):
+    """Return what a running kernel prints for `code`."""
+    printed = []
+    with client_of(connection) as client:
         client.execute_interactive(
             code, timeout=GUARD_S, output_hook=lambda m: printed.append(m["content"].get("text", ""))
         )
-    finally:
-        client.stop_channels()
     return "".join(printed)
+
+
+def leave_running(connection, code):
+    """Start `code` in a kernel and return once it has printed something."""
+    with client_of(connection) as client:
+        client.execute(code)
+        while client.get_iopub_msg(timeout=GUARD_S)["msg_type"] != "stream":
+            pass
 
 
 @posix
 @pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_the_end_leaves_no_process(tmp_path, how):
-    running = Server(tmp_path / "work", "0", "--port", "0", LAB_EXPOSE_APP="1")
+    started = Server(tmp_path / "work", "0", "--port", "0", LAB_EXPOSE_APP="1")
     try:
-        assert "/lab/tree/00_start_here.ipynb" in running.url, "a lesson that is asked for is the page that opens"
-        assert '"exposeAppInBrowser": true' in running.ask("/lab")
-        autosave = json.loads(running.ask("/lab/api/settings/@jupyterlab/docmanager-extension:plugin"))
+        assert "/lab/tree/00_start_here.ipynb" in started.url, "a lesson that is asked for is the page that opens"
+        assert '"exposeAppInBrowser": true' in started.ask("/lab")
+        autosave = json.loads(started.ask("/lab/api/settings/@jupyterlab/docmanager-extension:plugin"))
         assert autosave["schema"]["properties"]["autosave"]["default"] is False
         body = {"name": "", "type": "notebook", "path": "home.ipynb", "kernel": {"name": "python3"}}
-        kernel = json.loads(running.ask("/api/sessions", "POST", **body))["kernel"]["id"]
+        kernel = json.loads(started.ask("/api/sessions", "POST", **body))["kernel"]["id"]
         runtime = tmp_path / "work" / ".lab" / "jupyter" / "runtime"
         said = said_by_kernel(
             runtime / f"kernel-{kernel}.json",
             "import os, sys; print(sys.executable, os.getcwd(), os.environ['LAB_WORK'])",
         )
         assert said.split() == [sys.executable, str(tmp_path / "work"), str(tmp_path / "work")]
-        processes = psutil.Process(running.process.pid).children(recursive=True)
+        loud = "import os, time; os.write(2, b'LOUD'); print('now', flush=True)\nwhile True: time.sleep(0.01)"
+        started.ask(f"/api/kernels/{kernel}/restart", "POST")
+        leave_running(runtime / f"kernel-{kernel}.json", loud)
+        processes = psutil.Process(started.process.pid).children(recursive=True)
         assert any("ipykernel_launcher" in process.cmdline() for process in processes)
     finally:
-        code = running.end(how)
+        code = started.end(how)
     assert code == 0
     _, alive = psutil.wait_procs(processes, timeout=GUARD_S)
     assert not alive
-    assert "Stopped. Your work is in" in running.said
-    assert "Traceback" not in running.said
+    assert "Stopped. Your work is in" in started.said
+    after = started.said.split("Ctrl-C here ends the course.")[1].rstrip("\0")
+    assert after.split("\n") == ["", "", f"Stopped. Your work is in {tmp_path / 'work'}.", ""], (
+        "nothing of the kernel's"
+    )
+    assert "LOUD" in (runtime / "kernels.log").read_text(encoding="utf-8")
+    assert not [*runtime.glob("kernel-*.json"), *runtime.glob("jpserver-*")]
 
 
 @pytest.mark.slow
 def test_a_busy_port_picks_the_next(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        running = Server(tmp_path / "work", "--port", str(port))
+        started = Server(tmp_path / "work", "--port", str(port))
         try:
-            assert f"Port {port} is in use, so the course takes" in running.said
-            assert running.base != f"http://127.0.0.1:{port}"
-            assert json.loads(running.ask("/api/status"))["kernels"] == 0
+            assert f"Port {port} is in use, so the course takes" in started.said
+            assert started.base != f"http://127.0.0.1:{port}"
+            assert json.loads(started.ask("/api/status"))["kernels"] == 0
         finally:
-            running.end()
+            started.end()
 
 
 def test_in_a_hub_only_the_workspace_is_prepared(tmp_path, monkeypatch, capsys):
@@ -232,7 +365,7 @@ def test_a_browser_in_the_terminal_is_not_opened(monkeypatch, name, opens):
     opened = queue.SimpleQueue()
     browser = types.SimpleNamespace(name=name, open=opened.put)
     monkeypatch.setattr(server.webbrowser, "get", lambda: browser)
-    server._open("http://127.0.0.1/")
+    server.open_page("http://127.0.0.1/")
     if opens:
         assert opened.get(timeout=GUARD_S) == "http://127.0.0.1/"
     else:
@@ -241,7 +374,7 @@ def test_a_browser_in_the_terminal_is_not_opened(monkeypatch, name, opens):
 
 def test_a_missing_jupyterlab_is_one_message(monkeypatch):
     monkeypatch.setitem(sys.modules, "jupyterlab.labapp", None)
-    with pytest.raises(LabError, match=r"run \./lab start"):
+    with pytest.raises(LabError, match=r"run \S*lab start"):
         server._initialized([])
 
 

@@ -145,6 +145,41 @@ def test_reset_restores_one_exercise_and_leaves_the_rest(course):
     assert ANSWER not in texts and texts[1].endswith("mine = 1") and "return x + x" in backup.read_text("utf-8")
 
 
+def test_reset_clears_the_verdict_on_the_answer_that_is_gone_and_no_other(course):
+    path = workspace.start("demo")
+    answered(path)
+    notebook = load(path)
+    shown = [{"output_type": "stream", "name": "stdout", "text": "passed"}]
+    for cell in notebook["cells"]:
+        if cell["id"].startswith("check-"):
+            cell.update(outputs=shown, execution_count=7)
+    path.write_text(json.dumps(notebook), encoding="utf-8")
+    workspace.reset("double-up")
+    left = {c["id"]: (c["outputs"], c["execution_count"]) for c in load(path)["cells"] if c["id"].startswith("check-")}
+    assert left == {"check-demo-double-up": ([], None), "check-demo-predict-sum": (shown, 7)}
+
+
+def test_reset_of_a_first_state_changes_nothing_and_says_so(course, capsys):
+    path = workspace.start("demo")
+    path.write_text(json.dumps(load(path)), encoding="utf-8")  # as another program would write it
+    before = path.read_bytes()
+    assert main(["reset", "demo/double-up", "--yes"]) == 0
+    out = capsys.readouterr().out
+    assert "is already at its first state" in out and "save the notebook" in out
+    assert path.read_bytes() == before and workspace.backups(path) == []
+
+
+def test_outdated_copies_are_those_made_from_an_earlier_release(course):
+    assert workspace.outdated() == []
+    path = workspace.start("demo")
+    answered(path)
+    assert workspace.outdated() == []
+    little_course.release(course, little_course.SECOND_RELEASE)
+    assert workspace.outdated() == [path]
+    workspace.update()
+    assert workspace.outdated() == []
+
+
 def test_reset_takes_the_stub_of_the_release_the_copy_was_made_from(course):
     path = workspace.start("demo")
     answered(path)
@@ -253,5 +288,6 @@ def test_lab_reset_asks_first(course, capsys, monkeypatch):
     monkeypatch.setattr("labsupport.cli.reset.sys.stdin", type("Terminal", (), {"isatty": lambda self: True})())
     monkeypatch.setattr("builtins.input", lambda question: "n")
     assert main(["reset", "demo/double-up"]) == 1 and path.read_bytes() == before
+    assert "save it first" in capsys.readouterr().out
     assert main(["reset", "demo/double-up", "--yes"]) == 0
     assert "return x + x" not in path.read_text(encoding="utf-8")

@@ -3,6 +3,7 @@
 from labsupport import catalog
 from labsupport.journal import Journal
 from labsupport.live import give_hint
+from labsupport.places import command
 
 
 def add_arguments(parser):
@@ -10,5 +11,5 @@ def add_arguments(parser):
 
 
 def run(args):
-    print(give_hint(catalog.find_exercise(args.exercise), Journal()))
+    print(give_hint(catalog.find_exercise(args.exercise), Journal(), typed=command()))
     return 0

@@ -3,6 +3,7 @@
 from labsupport import catalog
 from labsupport.journal import Journal
 from labsupport.live import give_solution
+from labsupport.places import command
 
 
 def add_arguments(parser):
@@ -10,6 +11,6 @@ def add_arguments(parser):
 
 
 def run(args):
-    shown = give_solution(catalog.find_exercise(args.exercise), Journal())
+    shown = give_solution(catalog.find_exercise(args.exercise), Journal(), typed=command())
     print(shown)
     return 1 if shown.tone == "wait" else 0

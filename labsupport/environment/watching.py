@@ -56,7 +56,7 @@ class Asking:
     def see(self, line):
         """Take one line of pip's output, or None for half a second of silence."""
         self.seen += bool(line and line.startswith(("Collecting ", "Processing ")))
-        count = f": {self.seen} packages so far" if self.seen else ""
+        count = f": {self.seen} package{'s' * (self.seen > 1)} so far" if self.seen else ""
         self.progress.update(f"  asking pip what is needed{count}", stage="  asking pip what is needed")
 
 

@@ -13,8 +13,9 @@ import webbrowser
 from pathlib import Path
 
 from labsupport.errors import LabError
+from labsupport.places import ROOT, command
 
-__all__ = ["arguments", "environment", "serve"]
+__all__ = ["arguments", "environment", "open_page", "serve"]
 
 _HERE = Path(__file__).resolve().parent
 _RETRIES = 100  # ports tried after the wanted one
@@ -70,6 +71,7 @@ def arguments(workspace, page, port, expose=False):
         # One kernel, this Python: the packages that the lessons need are here and nowhere else.
         "MappingKernelManager.default_kernel_name": "python3",
         "KernelSpecManager.allowed_kernelspecs": "python3",
+        "MappingKernelManager.kernel_manager_class": "labsupport.server.kernels.KernelManager",
     }
     return [f"--{name}={value}" for name, value in settings.items()]
 
@@ -90,17 +92,23 @@ def serve(workspace, page, *, port, open_browser, announce):
     expose = os.environ.get("LAB_EXPOSE_APP") == "1"
     os.environ.pop("JUPYTER_PATH", None)  # a kernel of the same name found there would win
     os.environ.update(environment(workspace, expose))
+    from labsupport.server.running import sweep
+
+    sweep(workspace)
     app = _initialized(arguments(workspace, page, port, expose))
+    os.chdir(ROOT)  # where JupyterLab's terminals open, so that the commands of the lessons work in them as written
 
     async def ready():
         url = await _answering_url(app)
         announce(url, app.port)
         if open_browser:
-            _open(url)
+            open_page(url)
 
     app.io_loop.add_callback(ready)
-    if hasattr(signal, "SIGHUP"):  # the terminal was closed
-        signal.signal(signal.SIGHUP, app._signal_stop)
+    # Without a terminal to ask in, Jupyter leaves Ctrl-C to Python, and kernels and files stay; SIGHUP: it was closed.
+    for name in ("SIGINT", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), app._signal_stop)
     app.start()
 
 
@@ -111,13 +119,15 @@ def _initialized(argv):
         raise LabError(
             f"JupyterLab cannot be started with {sys.executable}",
             why=str(error),
-            next_step="delete the folder .venv and run ./lab start: it is made again",
+            next_step=f"delete the folder .venv and run {command()} start: it is made again",
         ) from error
 
     try:
         app = LabApp.initialize_server(argv=argv)
     except SystemExit as stop:  # JupyterLab has written its reason to the terminal
-        raise LabError("JupyterLab did not start", next_step="./lab start --port 9000 tries other ports") from stop
+        raise LabError(
+            "JupyterLab did not start", next_step=f"{command()} start --port 9000 tries other ports"
+        ) from stop
     app.log.addFilter(_is_news)
     return app
 
@@ -146,11 +156,17 @@ async def _answering_url(app):
     return f"http://127.0.0.1:{app.port}{app.default_url}" + (f"?token={token}" if token else "")
 
 
-def _open(url):
-    """Open the address in a browser; on a machine without one the printed address has to do."""
+def open_page(url):
+    """Open the address in a browser and return the thread that does it, or None.
+
+    On a machine without a browser the printed address has to do.
+    """
     import threading
 
     with contextlib.suppress(webbrowser.Error):
         browser = webbrowser.get()
         if Path(getattr(browser, "name", "")).name not in _TEXT_BROWSERS:
-            threading.Thread(target=browser.open, args=(url,), daemon=True).start()
+            opening = threading.Thread(target=browser.open, args=(url,), daemon=True)
+            opening.start()
+            return opening
+    return None

@@ -18,7 +18,7 @@ from labsupport.workspace.atomic import cannot_write, clear_leftovers, locked, w
 from labsupport.workspace.merge import merge, put_back, untouched_base
 from labsupport.workspace.records import load_release, went_wrong
 
-__all__ = ["Updated", "UpdatesFailed", "backups", "copy_of", "reset", "start", "start_all", "update"]
+__all__ = ["Updated", "UpdatesFailed", "backups", "copy_of", "outdated", "reset", "start", "start_all", "update"]
 
 _KEEP = 10
 _IGNORED = """\
@@ -180,6 +180,22 @@ def _update(slug):
     raise LabError(f"{path.name} changes while it is updated", next_step="close it in the editor, then run lab update")
 
 
+def outdated():
+    """Return the copies for which the course has a newer release than the one they were made from, as a list of paths.
+
+    Reads only the records, not the copies; one that is lost or torn is left to `update`.
+    """
+    found = []
+    for slug in [*(lesson.slug for lesson in lessons() if lesson.ready), "home"]:
+        path = copy_of(slug)
+        with contextlib.suppress(LabError, OSError):
+            base, shipped = _base(path), _shipped(slug)
+            differs = path.exists() and base.read_bytes() != shipped.read_bytes()
+            if differs and load_release(base) != load_release(shipped):
+                found.append(path)
+    return found
+
+
 def _bytes(path):
     try:
         return path.read_bytes()
@@ -236,6 +252,8 @@ def _now():
 def reset(exercise_id):
     """Return (path of the copy, path of the backup) after putting one exercise back to its first state.
 
+    The output of its check goes too. Without a difference nothing is written, and the backup is None.
+
     Raises:
         LabError: no such exercise, no copy of its lesson, or a copy that cannot be read.
     """
@@ -259,10 +277,23 @@ def _reset(path, exercise):
     base = _load_base(path, mine, course)
     known = {cell["id"] for cell in base["cells"]}
     release = base if exercise_id_of(exercise.id) in known else course
-    data = dump(put_back(release, mine, exercise.id)).encode("utf-8")
+    back = put_back(release, mine, exercise.id)
+    if [cell["source"] for cell in back["cells"]] == [cell["source"] for cell in mine["cells"]]:
+        return None
+    data = dump(_unchecked(back, exercise.id)).encode("utf-8")
     kept = _backup(path, before)
     write_atomic(path, data)
     return kept
+
+
+def _unchecked(notebook, exercise_id):
+    """Return the notebook with no output at the check of one exercise: the verdict was on an answer that is gone."""
+    fresh = {"outputs": [], "execution_count": None}
+    name = exercise_id_of(exercise_id, "check")
+    cells = [
+        cell | fresh if cell.get("id") == name and cell["cell_type"] == "code" else cell for cell in notebook["cells"]
+    ]
+    return notebook | {"cells": cells}
 
 
 @contextlib.contextmanager

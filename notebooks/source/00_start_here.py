@@ -131,7 +131,7 @@ lab.drill("predict-batches", ...)
 # %% [markdown]
 # ## Undo and update
 # Your copy of each lesson lies in `work/`, and it is yours: write in it, add cells. These commands run in a terminal
-# in the course's folder (File, New, Terminal opens one in `work/`: type `cd ..` first). On Windows: `py lab reset ...`.
+# in the course's folder; File, New, Terminal opens one there. On Windows, write `py lab` for `./lab`.
 #
 # - `./lab reset start-here/mend-batches` brings one exercise back as shipped and keeps your version as a backup
 # - `./lab update` brings in a newer release of the course; your answers and added cells stay
