@@ -1,7 +1,9 @@
 """The clean run: it says which cell stopped it, and nothing else gets out; whatever comes out is read without harm."""
 
+import json
 import shutil
 import socket
+import sys
 from dataclasses import replace
 
 import pytest
@@ -47,7 +49,70 @@ def test_a_clean_run_sees_no_files_no_environment_and_no_network_of_the_host(tmp
         one = submission("ada")
         answers = one.answers | {EXERCISES[0]: replace_source(one.answers[EXERCISES[0]], source)}
         found = clean_run.clean_run(submission("ada", answers=answers))
-    assert (found.outcome, found.exercise, found.error) == ("stopped", EXERCISES[0], "an exception of its own class")
+    assert (found.outcome, found.exercise, found.error) == ("stopped", EXERCISES[0], "another error")
+
+
+READS_EVERY_ENVIRONMENT = """
+import os
+read, found = [], []
+for pid in filter(str.isdigit, os.listdir("/proc")):
+    try:
+        with open(f"/proc/{{pid}}/environ", "rb") as file:
+            environment = file.read()
+    except OSError:
+        continue
+    read.append(pid)
+    found += [pid] if {canary!r} in environment else []
+if found:
+    raise KeyError(found)
+if "1" not in read:
+    raise LookupError(read)
+raise ZeroDivisionError
+"""
+
+
+@bubblewrap
+@pytest.mark.slow
+def test_no_process_in_the_sandbox_holds_the_graders_environment(monkeypatch):
+    """Bubblewrap is the sandbox's process 1, and what it was started with can be read there."""
+    monkeypatch.setenv("LAB_SECRET", "a canary of the tests, no secret")
+    source = READS_EVERY_ENVIRONMENT.format(canary=b"canary of the tests")
+    one = submission("ada")
+    answers = one.answers | {EXERCISES[0]: replace_source(one.answers[EXERCISES[0]], source)}
+    found = clean_run.clean_run(submission("ada", answers=answers))
+    assert (found.outcome, found.exercise, found.error) == ("stopped", EXERCISES[0], "ZeroDivisionError")
+
+
+def test_everything_is_started_with_a_small_environment(monkeypatch):
+    """Also where there is no bubblewrap to try it with."""
+    started = []
+    monkeypatch.setenv("LAB_SECRET", "a canary of the tests, no secret")
+    monkeypatch.setattr(clean_run.shutil, "which", lambda _: "/usr/bin/bwrap")
+    real = clean_run.subprocess.Popen
+
+    def popen(command, **options):
+        started.append(options["env"])
+        return real([sys.executable, "-I", "-S", "-c", ""], **options)
+
+    monkeypatch.setattr(clean_run.subprocess, "Popen", popen)
+    clean_run.clean_run(submission("ada"))
+    assert [set(env) for env in started] == [{"PATH", "LANG", "LC_ALL"}]
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        ("NameError", "NameError"),
+        ("CellTimeoutError", "CellTimeoutError"),
+        ("BufferError", "another error"),
+        ("UnicodeEncodeError", "another error"),
+        ("Leak_planted_secret", "another error"),
+    ],
+)
+def test_only_a_few_classes_of_exceptions_are_told(error, told):
+    notebook = {"cells": [{"source": "x", "cell_type": "code"}]}
+    found = clean_run._read(json.dumps({"cell": 0, "error": error}).encode(), "", notebook)
+    assert found == clean_run.CleanRun("stopped", 1, "", told)
 
 
 def replace_source(taken, source):
