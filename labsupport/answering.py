@@ -1,6 +1,7 @@
 """Answers as text: taken from objects, compared as programs, executed in an empty namespace."""
 
 import ast
+import functools
 import hashlib
 import inspect
 import linecache
@@ -27,6 +28,7 @@ def source_of(obj, name, setup=""):
     return f"{setup.rstrip()}\n\n\n{text.strip()}\n" if setup else f"{text.strip()}\n"
 
 
+@functools.lru_cache(maxsize=4096)  # references and specimens are asked for again with every answer
 def _renamed(obj, name):
     if getattr(obj, "__name__", "<lambda>") == "<lambda>":
         raise ValueError(f"{obj!r} has no name to rename: write it with def or class")

@@ -173,6 +173,8 @@ def _plain_words(difference, answer, outcome, reveal, predicted):
 
 
 def _crash(raised):
+    if raised.type in _NO_EXCEPTIONS:
+        return f"Its result does not hold: {raised.message}."
     if raised.type == "ProcessEnded":  # said by a runner, not by Python
         return f"The process that ran it ended: {raised.message}."
     line = raised.line.replace("`", "'")
@@ -193,6 +195,7 @@ def _after_a_limit(over):
     return next((step for word, step in _LIMIT_ADVICE.items() if word in over), "Look for a loop that never ends.")
 
 
+_NO_EXCEPTIONS = ("AnotherResult", "MeasurementStopped")  # what a probe reports in an exception's place
 _PREDICT_AGAIN = "Go through the code line by line and say what each line gives, then predict again."
 
 

@@ -347,6 +347,20 @@ def test_a_measured_call_has_a_deadline_too(options):
     assert over.endswith("when it was called a second time")
 
 
+@pytest.mark.parametrize(
+    ("options", "measured"),
+    [({"max_allocated": 10_000}, lambda: __import__("tracemalloc").is_tracing()), ({"max_steps": 100}, sys.gettrace)],
+)
+def test_what_is_measured_must_be_what_is_judged(options, measured):
+    """An answer that spares itself the work while it is measured returns something else then."""
+
+    def f(x):
+        return None if measured() else x + 1
+
+    assert call(f, np.zeros(1000), **options).raised.type == "AnotherResult"
+    assert call(lambda x: x + 1, np.zeros(1000), max_allocated=100_000, max_steps=100).raised is None
+
+
 def test_an_answer_that_stops_the_counting_does_not_count_as_frugal():
     import tracemalloc
 

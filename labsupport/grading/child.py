@@ -6,6 +6,8 @@ load        execute "setup", then "helpers" (failures are passed over), then "so
             -> raised, over, missing (of "names"), printed, printed_bytes
 observe     drive the answer by a probe: "probe" {name, options}, "names", "inputs", "limits" {call_s}.
             -> value, raised, over, facts, notes
+program     load, then observe every case ("cases": names, inputs, probe, beside); for the course's own programs.
+            -> loaded, seen (a list of observations, up to the first that is over a limit)
 call_shared call it with "inputs" whose arrays lie in the judge's memory (see `shared`; the descriptor comes beside the
             question); keep the result.
             -> value, raised, over, notes
@@ -25,9 +27,12 @@ import sys
 import types
 from dataclasses import asdict
 
+import numpy as np
+
 from labsupport.course import Limits, Probe, Raised
 from labsupport.grading.wire import MAX_QUESTION, Channel, Closed, TooLarge
 from labsupport.probing import Subject, observe, running
+from labsupport.probing.call import headers_of, inputs_changed
 from labsupport.probing.plain import plain
 from labsupport.probing.running import attempt
 
@@ -122,6 +127,26 @@ class _Answers:
         facts, notes = dict(seen.facts), dict(seen.notes)
         return {"value": seen.value, "raised": _as_dict(seen.raised), "over": seen.over, "facts": facts, "notes": notes}
 
+    def _program(self, question):
+        loaded, seen = self._load(question), []
+        if not (loaded["over"] or loaded["missing"]):
+            for case in question["cases"]:
+                seen.append(self._twice({**question, **case}))
+                if seen[-1]["over"]:
+                    break
+        return {"loaded": loaded, "seen": seen}
+
+    def _twice(self, question):
+        """Observe a case in the two steps the judge takes with an answer, so that one with a memory behaves alike."""
+        first = self._observe(question)
+        if not question["beside"] or first["raised"] or first["over"]:
+            return first
+        probe = {"name": question["probe"]["name"], "options": question["beside"]}
+        again = self._observe({**question, "probe": probe})
+        if again["raised"] or again["over"]:
+            return again
+        return {**first, "facts": again["facts"] | first["facts"], "notes": first["notes"] | again["notes"]}
+
     def _call_shared(self, question, fd):
         from labsupport.grading.shared import open_inputs  # memory files are Linux's
 
@@ -129,9 +154,14 @@ class _Answers:
         os.close(fd)
         function = self.namespace[question["names"][0]]
         seconds = question["limits"]["call_s"]
+        before, headers = plain(self.inputs), headers_of(self.inputs)
         self.kept, raised, over, printed = _attempt(function, self.inputs, seconds)
         notes = {"printed": printed} if printed else {}
-        return {"value": plain(self.kept), "raised": _as_dict(raised), "over": over, "facts": {}, "notes": notes}
+        facts = {}
+        if not (raised or over):
+            facts["inputs changed"] = inputs_changed(self.inputs, before, headers)
+            facts["writeable"] = self.kept.flags.writeable if isinstance(self.kept, np.ndarray) else None
+        return {"value": plain(self.kept), "raised": _as_dict(raised), "over": over, "facts": facts, "notes": notes}
 
     def _reread(self, question):
         return {"value": plain(self.kept), "raised": None, "over": None, "facts": {}, "notes": {}}

@@ -16,7 +16,7 @@ from labsupport.course import Outcome, Verdict
 from labsupport.errors import LabError
 from labsupport.grading import outside
 from labsupport.grading.errors import CannotRunHere, GradingImpossible
-from labsupport.grading.programs import Children, Program, observe_program
+from labsupport.grading.programs import Children, Program, observe_course, observe_program
 from labsupport.grading.store import Row
 from labsupport.grading.wire import decode, encode
 from labsupport.judging import Observed, judge
@@ -28,6 +28,7 @@ __all__ = [
 ]  # fmt: skip
 
 _SUBMISSION_S = 120.0
+_SECRET_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -41,21 +42,22 @@ class Secret:
         """Return the secret of `path`, else of LAB_SECRET, else none.
 
         Raises:
-            LabError: the file is missing, empty, or can be read by others.
+            LabError: the file is missing or can be read by others, or the secret has fewer than 16 bytes. An empty
+                LAB_SECRET counts as none.
         """
         if path is None:
-            return cls(os.environ.get("LAB_SECRET", "").encode())
+            given = os.fsencode(os.environ.get("LAB_SECRET", ""))
+            step = "set it to at least 16 random ones, or unset it: without a secret the inputs are public (feedback)"
+            return cls(_long_enough(given, "LAB_SECRET", step)) if given else cls()
         try:
-            mode, key = path.stat().st_mode, path.read_bytes().strip()
+            mode, key = path.stat().st_mode, path.read_bytes()
         except OSError as error:
             raise LabError(
                 f"the secret {path} cannot be read ({error.strerror})", next_step="name a file that holds it"
             ) from None
         if mode & 0o077 and os.name == "posix":
             raise LabError(f"the secret {path} can be read by others", next_step=f"chmod 600 {path}")
-        if len(key) < 16:
-            raise LabError(f"the secret {path} has {len(key)} bytes", next_step="write at least 16 random ones into it")
-        return cls(key)
+        return cls(_long_enough(key, f"the secret {path}", "write at least 16 random ones into it"))
 
     def __bool__(self):
         return bool(self.key)
@@ -73,6 +75,15 @@ class Secret:
     def sign(self, text):
         """Return the HMAC of a record as hex, "" without a secret."""
         return hmac.new(self.key, text.encode(), hashlib.sha256).hexdigest() if self.key else ""
+
+
+def _long_enough(key, name, next_step):
+    """Return a secret without the blanks around it; raise LabError when it is too short to keep anything secret."""
+    key = key.strip()
+    if len(key) < _SECRET_BYTES:
+        size = f"only {len(key)} of the {_SECRET_BYTES} bytes it needs" if key else "nothing in it"
+        raise LabError(f"{name} has {size}", next_step=next_step)
+    return key
 
 
 @dataclass(frozen=True)
@@ -259,7 +270,7 @@ def _course_observations(exercise, misconception, seed, children):
         else:
             answer = answering.reference_answer(exercise, seed)
         program = Program(exercise.setup, (), answer.source, exercise.names)
-        _COURSE[key] = observe_program(exercise, program, inputs_for(exercise, seed), children, "course")
+        _COURSE[key] = observe_course(exercise, program, inputs_for(exercise, seed), children)
     return _COURSE[key]
 
 

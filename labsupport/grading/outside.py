@@ -18,10 +18,11 @@ from labsupport.grading import reading, shared
 from labsupport.grading.allowance import limit_behind
 from labsupport.probing.plain import Opaque, identical, plain
 
-__all__ = ["VERSION", "observation_of", "observe", "vocabulary"]
+__all__ = ["VERSION", "observation_of", "observe", "two_steps", "vocabulary"]
 
-VERSION = 2  # of what is observed; kept observations of another version are not used
+VERSION = 3  # of what is observed; kept observations of another version are not used
 _SPARE_S = 1.0
+_ANOTHER = "something else when it is called again"
 _COUNTED = {"max_allocated": 2, "max_kept": 2, "max_steps": 1, "releases": 1}  # option -> calls it takes
 _LONGEST = 500  # characters of a text from a child that are kept
 _MOST_ITEMS = 100
@@ -49,22 +50,42 @@ def observe(child, exercise, names, inputs, words=None):
     Raises:
         Died, OverLimit, WireError: what became of the child.
     """
-    options = {key: value for key, value in exercise.probe.options.items() if key != "forbid"}
-    counted = {key: value for key, value in options.items() if key in _COUNTED}
-    plainly = {key: value for key, value in options.items() if key not in _COUNTED}
-    seen = _ask(child, exercise, names, inputs, plainly, 1)
-    if counted and not (seen.raised or seen.over):
-        calls = 1 + sum(_COUNTED[key] for key in counted)
-        again = _ask(child, exercise, names, inputs, counted, calls)
-        if again.raised or again.over:
-            return again
-        seen = Observation(value=seen.value, facts=dict(again.facts) | dict(seen.facts), notes=again.notes)
+    first, beside = two_steps(exercise)
+    if _is_shared(exercise, inputs):
+        seen = _in_shared_memory(child, names, inputs, first, exercise.limits)
+    else:
+        seen = _ask(child, exercise, names, inputs, first, 1)
+    if beside and not (seen.raised or seen.over):
+        seen = _counted(child, exercise, names, inputs, beside, seen)
     if words is not None and not (seen.raised or seen.over):
         seen = Observation(value=seen.value, facts=dict(seen.facts) | {"vocabulary": words}, notes=seen.notes)
+    return seen
+
+
+def two_steps(exercise):
+    """Return (options of the first call, options of the calls beside it) in which a case is observed."""
+    options = {key: value for key, value in exercise.probe.options.items() if key != "forbid"}
+    first = {key: value for key, value in options.items() if key not in _COUNTED}
+    return first, {key: value for key, value in options.items() if key in _COUNTED}
+
+
+def _is_shared(exercise, inputs):
     has_arrays = any(type(value) is np.ndarray and value.size for value in inputs)
-    if exercise.probe.name != "call" or seen.raised or seen.over or not has_arrays or not shared.AVAILABLE:
-        return seen
-    return _with_facts_from_outside(child, names, inputs, seen, options, exercise.limits)
+    return exercise.probe.name == "call" and has_arrays and shared.AVAILABLE
+
+
+def _counted(child, exercise, names, inputs, beside, seen):
+    """Return an observation with what is counted beside the answer, on calls of its own."""
+    again = _ask(child, exercise, names, inputs, beside, 1 + sum(_COUNTED.get(key, 0) for key in beside))
+    if again.raised or again.over:
+        return again
+    known = Observation(value=seen.value)
+    if exercise.probe.name == "call" and not differs(known, known) and differs(again, known):
+        # Otherwise one call could show the right values and another one the right numbers.
+        return Observation(value=Opaque(_ANOTHER), facts=seen.facts, notes=seen.notes)
+    facts = dict(again.facts) | dict(seen.facts)
+    facts["inputs changed"] = tuple(sorted({*_indices(again.facts, len(inputs)), *_indices(seen.facts, len(inputs))}))
+    return Observation(value=seen.value, facts=facts, notes=dict(seen.notes) | dict(again.notes))
 
 
 def _ask(child, exercise, names, inputs, options, calls):
@@ -79,7 +100,8 @@ def _ask(child, exercise, names, inputs, options, calls):
     return observation_of(child.ask(question, call_s * calls + _SPARE_S))
 
 
-def _with_facts_from_outside(child, names, inputs, seen, options, limits):
+def _in_shared_memory(child, names, inputs, options, limits):
+    """Return the observation of one call whose arrays lie in the judge's memory: value, inputs changed, layout."""
     with shared.Memory(inputs) as memory:
         question = {
             "op": "call_shared",
@@ -87,23 +109,18 @@ def _with_facts_from_outside(child, names, inputs, seen, options, limits):
             "inputs": memory.described,
             "limits": {"call_s": limits.call_s},
         }
-        again = observation_of(child.ask(question, limits.call_s + _SPARE_S, fds=(memory.fd,)))
-        if again.raised or again.over:
-            return again
-        first = Observation(value=seen.value)
-        if differs(first, first):
-            return seen  # no plain data, and so never right: it needs no second look
-        if differs(again, first):
-            # Otherwise one call could show the right values and another one the right memory.
-            return Observation(
-                value=Opaque("something else when it is called again"), facts=seen.facts, notes=seen.notes
-            )
-        facts = dict(seen.facts)
+        seen = observation_of(child.ask(question, limits.call_s + _SPARE_S, fds=(memory.fd,)))
+        if seen.raised or seen.over:
+            return seen
         # A change the child itself reports happened, too; one it does not report is seen all the same.
-        facts["inputs changed"] = tuple(sorted({*memory.changed_inputs(), *_indices(facts, len(inputs))}))
-        if facts.get("layout") is not None and options.get("view_of") is not None:
-            facts["layout"] = _layout(child, memory, again, limits)
-    return Observation(value=again.value, facts=facts, notes=seen.notes)
+        changed = {*memory.changed_inputs(), *_indices(seen.facts, len(inputs))}
+        facts = {"inputs changed": tuple(sorted(changed))}
+        if options.get("writeable"):
+            facts["writeable"] = seen.facts.get("writeable")
+        if options.get("view_of") is not None and not isinstance(seen.value, Opaque):
+            has_elements = type(seen.value) is np.ndarray and seen.value.size
+            facts["layout"] = _layout(child, memory, seen, limits) if has_elements else None
+    return Observation(value=seen.value, facts=facts, notes=seen.notes)
 
 
 def _indices(facts, count):

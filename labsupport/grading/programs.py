@@ -9,7 +9,10 @@ from labsupport.grading import outside
 from labsupport.grading.errors import Died, OverLimit
 from labsupport.grading.wire import MAX_BYTES, WireError
 
-__all__ = ["RESULT_BYTES", "Children", "Program", "observe_program"]
+__all__ = ["RESULT_BYTES", "Children", "Program", "observe_course", "observe_program"]
+
+COURSE = "course"  # the name of the child that runs references and specimens
+_PROGRAMS_PER_CHILD = 300
 
 LOAD_S = 10.0  # a cell may take this long
 _SPARE_S = 1.0  # beyond a limit inside the child, until the judge ends it from outside
@@ -62,21 +65,56 @@ def observe_program(exercise, program, inputs, children, child_name):
     return tuple(seen)
 
 
+def observe_course(exercise, program, inputs, children):
+    """Return what `observe_program` does for one of the course's own programs, by a single question.
+
+    A reference or a specimen does not lie about itself, so what the child says needs no second look from outside. One
+    that hangs, dies or returns too much is asked case by case, as an answer is.
+    """
+    words = outside.vocabulary(exercise, program)
+    predicted = exercise.kind == "prediction"
+    names = [[name] for name in exercise.names] if predicted else [list(exercise.names)] * len(inputs)
+    question = _loading(program) | {
+        "op": "program",
+        "cases": [_case(exercise, n, one) for n, one in zip(names, inputs, strict=True)],
+        "limits": {"call_s": exercise.limits.call_s},
+    }
+    for _ in range(2):  # the child may have been near its own limits before this program came
+        try:
+            reply = children.get(COURSE).ask(question, LOAD_S + len(inputs) * exercise.limits.call_s + _SPARE_S)
+        except _ENDINGS as ending:
+            children.ended(COURSE, ending, LOAD_S)
+            continue
+        loaded, seen = reply.get("loaded"), reply.get("seen")
+        if loaded and not (loaded["over"] or loaded["missing"]) and len(seen) == len(inputs):
+            return tuple(_with_words(outside.observation_of(one), words) for one in seen)
+        break
+    return observe_program(exercise, program, inputs, children, COURSE)
+
+
+def _case(exercise, names, inputs):
+    first, beside = outside.two_steps(exercise)
+    return {
+        "names": names,
+        "inputs": inputs,
+        "probe": {"name": exercise.probe.name, "options": first},
+        "beside": beside,
+    }
+
+
+def _with_words(seen, words):
+    if words is None or seen.raised or seen.over:
+        return seen
+    return Observation(value=seen.value, facts=dict(seen.facts) | {"vocabulary": words}, notes=seen.notes)
+
+
 def _and_the_rest(seen, last, inputs):
     return (*seen, *(last,) * (len(inputs) - len(seen)))
 
 
 def _load(child, program):
     """Return None, or the observation that stands for every case because the program did not define its names."""
-    question = {
-        "op": "load",
-        "setup": program.setup,
-        "helpers": list(program.helpers),
-        "source": program.source,
-        "names": list(program.names),
-        "cell_s": LOAD_S,
-    }
-    reply = child.ask(question, LOAD_S + _SPARE_S)
+    reply = child.ask(_loading(program), LOAD_S + _SPARE_S)
     loaded = outside.observation_of(reply)
     if loaded.over:
         return Observation(over=loaded.over)
@@ -88,6 +126,17 @@ def _load(child, program):
         return Observation(raised=loaded.raised)
     name = next((name for name in missing if type(name) is str and name in program.names), program.names[0])
     return Observation(raised=Raised(type="NotImplementedError", message=f"`{name}` is not defined"))
+
+
+def _loading(program):
+    return {
+        "op": "load",
+        "setup": program.setup,
+        "helpers": list(program.helpers),
+        "source": program.source,
+        "names": list(program.names),
+        "cell_s": LOAD_S,
+    }
 
 
 def _bytes_of(value):
@@ -104,7 +153,10 @@ def _bytes_of(value):
 
 
 class Children:
-    """The children of one submission: one for its answers, one for references and specimens, each made when needed."""
+    """The children a submission needs: one for its answers, one for references and specimens, each made when needed.
+
+    The second runs the course's own programs only, so it serves one submission after the other, until it has run many.
+    """
 
     def __init__(self, runner):
         self._runner, self._open, self._asked, self._used = runner, {}, {}, []
@@ -114,7 +166,8 @@ class Children:
 
     def __exit__(self, *_):
         for name in list(self._open):
-            self.close(name)
+            if name != COURSE:
+                self.close(name)
 
     def get(self, name):
         """Return a child to run one more program in.
@@ -122,10 +175,22 @@ class Children:
         Raises:
             CannotRunHere, GradingImpossible: no such child can be had.
         """
+        if name == COURSE:
+            return self._course_child()
         if name not in self._open:
             self._open[name], self._asked[name] = self._runner.child(), 0
         self._asked[name] += 1
         return self._open[name]
+
+    def _course_child(self):
+        child, programs = getattr(self._runner, "course", None) or (None, 0)
+        if child is not None and programs >= _PROGRAMS_PER_CHILD:
+            child.close()
+            child = None
+        if child is None:
+            child, programs = self._runner.child(), 0
+        self._runner.course = child, programs + 1
+        return child
 
     def is_shared(self, name):
         """Return whether the child of this name has run, or the last one had run, more than one program."""
@@ -150,7 +215,10 @@ class Children:
 
     def close(self, name):
         """End a child, if there is one of this name."""
-        child = self._open.pop(name, None)
+        if name == COURSE:
+            child, self._runner.course = (getattr(self._runner, "course", None) or (None, 0))[0], None
+        else:
+            child = self._open.pop(name, None)
         if child is not None:
             child.close()
             if name == "answer":

@@ -61,6 +61,7 @@ class Runner:
         self._runtime = self._zygote = self._right = None
         self._change_user = False
         self.report = None
+        self.course = None  # (the child that runs the course's own programs, how many it has run)
 
     def __enter__(self):
         self._runtime = Runtime()
@@ -76,6 +77,9 @@ class Runner:
 
     def close(self):
         """End every child and what forked them."""
+        if self.course is not None:
+            self.course[0].close()
+            self.course = None
         if self._zygote is not None:
             self._zygote.close()
             self._zygote = None

@@ -10,7 +10,9 @@ from labsupport.probing.plain import Opaque, fresh, identical, plain
 from labsupport.probing.running import SecondCall, attempt, count_steps, peak_bytes
 from labsupport.probing.vocabulary import words_used
 
-__all__ = ["all_gone", "measure", "owner_of", "run", "second_call", "within"]
+__all__ = [
+    "all_gone", "headers_of", "inputs_changed", "measure", "owner_of", "run", "second_call", "within",
+]  # fmt: skip
 
 
 def run(subject, inputs, options, limits):
@@ -26,22 +28,20 @@ def run(subject, inputs, options, limits):
     """
     function = subject.namespace[subject.names[0]]
     args = fresh(inputs)
-    before, headers = plain(args), _headers(args)
+    before, headers = plain(args), headers_of(args)
     result, raised, over, printed = attempt(function, args, limits.call_s)
     notes = {"printed": printed} if printed else {}
     if raised or over:
         return Observation(raised=raised, over=over, notes=notes)
     value = plain(result)
-    now = zip(plain(args), before, _headers(args), headers, strict=True)
-    changed = tuple(i for i, (a, b, x, y) in enumerate(now) if not identical(a, b) or x != y)
-    facts = {"inputs changed": changed}
+    facts = {"inputs changed": inputs_changed(args, before, headers)}
     if "view_of" in options and not isinstance(value, Opaque):
         facts["layout"] = _layout(result, args[options["view_of"]])
     if options.get("writeable"):
         facts["writeable"] = bool(result.flags.writeable) if isinstance(result, np.ndarray) else None
     del result
     try:
-        more_facts, more_notes = measure(subject, lambda: fresh(inputs), function, options, limits.call_s)
+        more_facts, more_notes = measure(subject, lambda: fresh(inputs), function, options, limits.call_s, value)
     except SecondCall as again:
         return second_call(again, notes)
     return Observation(value=value, facts=facts | more_facts, notes=notes | more_notes)
@@ -53,26 +53,38 @@ def second_call(again, notes):
     return Observation(raised=again.raised, over=over, notes=notes)
 
 
-def _headers(args):
+def inputs_changed(args, before, headers):
+    """Return the indices of the inputs that are not what they were, values and headers.
+
+    Args:
+        args: the inputs as they are now.
+        before: `plain(args)` of then.
+        headers: `headers_of(args)` of then.
+    """
+    now = zip(plain(args), before, headers_of(args), headers, strict=True)
+    return tuple(i for i, (a, b, x, y) in enumerate(now) if not identical(a, b) or x != y)
+
+
+def headers_of(args):
     """Return what an array is beside its values: an answer may freeze, reshape or retype the caller's array."""
     return [(a.flags.writeable, a.shape, a.strides, a.dtype) if isinstance(a, np.ndarray) else None for a in args]
 
 
-def measure(subject, make_args, function, options, seconds):
+def measure(subject, make_args, function, options, seconds, known):
     """Return (facts, notes) of the counted options, each on a call of its own with fresh inputs.
 
     Raises:
-        SecondCall: one of these calls raised, or took longer than `seconds`.
+        SecondCall: one of these calls raised, took longer than `seconds`, or did not return `known` again.
     """
     facts, notes = {}, {}
     if "max_allocated" in options or "max_kept" in options:
-        peak, kept = peak_bytes(function, make_args, seconds)
+        peak, kept = peak_bytes(function, make_args, seconds, known)
         if "max_allocated" in options:
             facts["allocation"], notes["allocated_bytes"] = within(peak, options["max_allocated"]), peak
         if "max_kept" in options:
             facts["kept"], notes["kept_bytes"] = within(kept, options["max_kept"]), kept
     if "max_steps" in options:
-        steps = count_steps(function, make_args(), seconds)
+        steps = count_steps(function, make_args(), seconds, known)
         facts["steps"], notes["steps"] = within(steps, options["max_steps"]), steps
     if "forbid" in options:
         source = subject.source or ""

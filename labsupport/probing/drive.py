@@ -32,7 +32,7 @@ def run(subject, inputs, options, limits):
         return Observation(raised=raised, over=over, notes=notes)
     counted = {name: options[name] for name in options if name != "releases"}
     try:
-        facts, more = measure(subject, lambda: (fresh(steps),), drive, counted, limits.call_s)
+        facts, more = measure(subject, lambda: (fresh(steps),), drive, counted, limits.call_s, plain(result))
     except SecondCall as again:
         return second_call(again, notes)
     if options.get("releases"):

@@ -13,11 +13,15 @@ import time
 import tracemalloc
 import warnings
 
+import numpy as np
+
 from labsupport.course import Raised
+from labsupport.probing.plain import Opaque, plain
 
 __all__ = ["OverLimit", "SecondCall", "attempt", "count_steps", "peak_bytes"]
 
 _KEEP_PRINTED = 200
+ANOTHER_RESULT = "AnotherResult"  # in place of an exception's name
 _TRACED = 4  # times as long as untraced code may take, since a trace slows each line down
 # Folders whose lines are not the answer's; a child in a cage adds those it finds its packages in.
 LIBRARIES = tuple(sysconfig.get_paths()[key] for key in ("stdlib", "purelib", "platlib"))
@@ -137,21 +141,48 @@ def _is_library(filename):
     )
 
 
-def peak_bytes(function, make_args, seconds, rounds=2):
+def same_again(result, known):
+    """Raise `SecondCall` unless a result is what the first call returned: what is measured must be what is judged."""
+    if not _alike(plain(result), known):
+        raise SecondCall(
+            Raised(type=ANOTHER_RESULT, message="called again on the same input, it returned something else"), None
+        )
+
+
+def _alike(a, b):
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, np.ndarray):
+        if a.shape != b.shape or a.dtype != b.dtype:
+            return False
+        return bool(np.allclose(a, b, equal_nan=True) if a.dtype.kind in "fc" else (a == b).all())
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(_alike, a, b))
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(_alike(a[key], b[key]) for key in a)
+    return isinstance(a, Opaque) or a == b or a != a
+
+
+def peak_bytes(function, make_args, seconds, known, rounds=2):
     """Return (peak bytes allocated during a call, bytes still held afterwards) by `tracemalloc`.
 
     Held is what the result keeps alive once the caller has let go of the inputs: an input it refers to counts.
     The smaller of two rounds counts: the first one also pays for caches and lazy imports.
 
+    Args:
+        function, make_args: what is called, and what makes its arguments anew.
+        seconds: how long a call may take.
+        known: the plain value it returned before.
+
     Raises:
-        SecondCall: the answer did not return this time, or stopped the counting.
+        SecondCall: the answer did not return this time, returned something else, or stopped the counting.
     """
     was_tracing, was_collecting = tracemalloc.is_tracing(), gc.isenabled()
     gc.disable()  # old garbage freed in the middle would count in the answer's favour
     if not was_tracing:
         tracemalloc.start()
     try:
-        seen = [_one_round(function, make_args, seconds) for _ in range(rounds)]
+        seen = [_one_round(function, make_args, seconds, known) for _ in range(rounds)]
     finally:
         if not was_tracing:
             tracemalloc.stop()
@@ -160,7 +191,7 @@ def peak_bytes(function, make_args, seconds, rounds=2):
     return min(peak for peak, _ in seen), min(held for _, held in seen)
 
 
-def _one_round(function, make_args, seconds):
+def _one_round(function, make_args, seconds, known):
     empty, _ = tracemalloc.get_traced_memory()
     args = make_args()
     before, _ = tracemalloc.get_traced_memory()
@@ -175,15 +206,16 @@ def _one_round(function, make_args, seconds):
         )
     if raised or over:
         raise SecondCall(raised, over)
+    same_again(result, known)
     del result  # it had to live until the numbers were read
     return max(0, peak - before), max(0, held - empty)
 
 
-def count_steps(function, args, seconds):
+def count_steps(function, args, seconds, known):
     """Return how many Python lines outside libraries ran during the call: a loop over n items takes at least n.
 
     Raises:
-        SecondCall: the answer did not return this time.
+        SecondCall: the answer did not return this time, or returned something else than `known`.
     """
     steps = 0
 
@@ -198,10 +230,11 @@ def count_steps(function, args, seconds):
     sys.settrace(trace)
     threading.settrace(trace)  # a loop in a thread of its own is a loop
     try:
-        _, raised, over, _ = attempt(function, args, _TRACED * seconds)
+        result, raised, over, _ = attempt(function, args, _TRACED * seconds)
     finally:
         sys.settrace(before[0])
         threading.settrace(before[1])
     if raised or over:
         raise SecondCall(raised, over)
+    same_again(result, known)
     return steps

@@ -124,7 +124,7 @@ def test_a_call_that_hangs_is_waited_for_once_however_much_is_counted():
     assert "still running after 5 s" in observe(child, HOT, inputs=inputs)[0].over
     _, waited = child.asked[1]
     assert waited <= HOT.limits.call_s + 1
-    assert "max_steps" not in child.asked[1][0]["probe"]["options"]
+    assert child.asked[1][0]["op"] == "call_shared"
 
 
 def test_results_that_are_large_together_are_over_a_limit():
