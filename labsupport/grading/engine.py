@@ -79,11 +79,12 @@ class Secret:
 
 def _long_enough(key, name, next_step):
     """Return a secret without the blanks around it; raise LabError when it is too short to keep anything secret."""
-    key = key.strip()
-    if len(key) < _SECRET_BYTES:
-        size = f"only {len(key)} of the {_SECRET_BYTES} bytes it needs" if key else "nothing in it"
+    stripped = key.strip()
+    if len(stripped) < _SECRET_BYTES:
+        nothing = "nothing but blanks in it" if key else "nothing in it"
+        size = f"only {len(stripped)} of the {_SECRET_BYTES} bytes it needs" if stripped else nothing
         raise LabError(f"{name} has {size}", next_step=next_step)
-    return key
+    return stripped
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from classroom import EXERCISES, LESSON, notebook_text
 from labsupport import catalog, places
 from labsupport.cli import main
 from labsupport.grading import engine, workers
+from labsupport.grading.engine import Secret
 from labsupport.grading.errors import GradingImpossible
 from labsupport.grading.runner import Runner
 from labsupport.grading.tiers import TierReport
@@ -264,6 +265,34 @@ def test_a_secret_can_be_in_a_file_of_its_own(room, grade, tmp_path):
     secret.chmod(0o644)
     code, _, err = grade(room, "--secret-file", secret)
     assert code == 2 and "chmod 600" in err
+
+
+@pytest.mark.parametrize("text", ["x", " ", "\n", "fifteen bytes !", " " * 20 + "x" + " " * 20])
+def test_a_short_secret_is_refused_wherever_it_comes_from(text, room, grade, tmp_path, monkeypatch):
+    secret = tmp_path / "secret"
+    secret.write_text(text, encoding="utf-8")
+    secret.chmod(0o600)
+    code, _, err = grade(room, "--secret-file", secret)
+    assert code == 2 and "at least 16 random ones" in err
+    monkeypatch.setenv("LAB_SECRET", text)
+    code, _, err = grade(room)
+    assert code == 2 and "LAB_SECRET has" in err and "unset it" in err and not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("text", [None, ""])
+def test_no_secret_in_the_environment_means_feedback(text, monkeypatch):
+    monkeypatch.delenv("LAB_SECRET", raising=False)
+    if text is not None:
+        monkeypatch.setenv("LAB_SECRET", text)
+    assert not Secret.load()
+
+
+def test_blanks_around_a_secret_are_no_part_of_it(tmp_path, monkeypatch):
+    secret = tmp_path / "secret"
+    secret.write_text(f"{SECRET}\n", encoding="utf-8")
+    secret.chmod(0o600)
+    monkeypatch.setenv("LAB_SECRET", f" {SECRET}\n")
+    assert Secret.load() == Secret.load(secret) == Secret(SECRET.encode())
 
 
 # Hostile text
