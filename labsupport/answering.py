@@ -32,7 +32,8 @@ def source_of(obj, name, setup=""):
 def _renamed(obj, name):
     if getattr(obj, "__name__", "<lambda>") == "<lambda>":
         raise ValueError(f"{obj!r} has no name to rename: write it with def or class")
-    text = textwrap.dedent(inspect.getsource(obj))
+    # A class knows its file only through its module, which need not be there any more; its methods know theirs.
+    text = textwrap.dedent(live_source(obj) or inspect.getsource(obj))
     tree = ast.parse(text)
     old = tree.body[0].name
     # Edited as text at the places the tree names, so that comments and layout survive.

@@ -111,9 +111,10 @@ class Course:
     def start(self, *words, **env):
         # Not the environment that runs the tests, but the Python it was made from: it has nothing of the course.
         command = [getattr(sys, "_base_executable", sys.executable), str(self.root / "lab"), *words]
-        return subprocess.Popen(
-            command, env=self.env | env, cwd=self.root.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+        # A test run in the background of a shell inherits that Ctrl-C is ignored; a person's terminal does not.
+        heard = (lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)) if os.name == "posix" else None
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        return subprocess.Popen(command, env=self.env | env, cwd=self.root.parent, preexec_fn=heard, **pipes)
 
     def lab(self, *words, **env):
         """Run the launcher and return (exit code, standard output, standard error)."""

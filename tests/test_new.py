@@ -26,13 +26,15 @@ def course(tmp_path, monkeypatch):
     for name, value in (("SOURCE", building.SOURCE), ("EXERCISES", modules), ("ROOT", tmp_path)):
         monkeypatch.setattr(new, name, value)
     monkeypatch.setattr(catalog, "exercises", _EXERCISES)
-    before = set(sys.modules)
+    before = {name: module for name, module in sys.modules.items() if name.startswith("labsupport.exercises.")}
     # Ours first: modules of the real course are found only where this one has none.
     monkeypatch.setattr(labsupport.exercises, "__path__", [str(modules), *labsupport.exercises.__path__])
     yield tmp_path
-    for name in set(sys.modules) - before:
-        if name.startswith("labsupport.exercises."):
-            forget(name)
+    for name in [name for name in sys.modules if name.startswith("labsupport.exercises.")]:
+        forget(name)
+    sys.modules.update(before)  # classes find their source through the module they were made in
+    for name, module in before.items():
+        setattr(labsupport.exercises, name.rsplit(".", 1)[1], module)
 
 
 _EXERCISES = catalog.exercises.__wrapped__
