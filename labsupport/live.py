@@ -32,10 +32,15 @@ def lesson(slug):
 def progress():
     """Return the progress through all lessons, in words, from the journal."""
     passed = Journal().passed()
-    lines = [
-        (f"{known.number:02d} {known.slug}", progress_of(known, passed)) for known in catalog.lessons() if known.ready
-    ]
-    return Message("Your progress", lines)
+    ready = [known for known in catalog.lessons() if known.ready]
+    return Message("Your progress", [(f"{known.number:02d} {known.slug}", _in_words(known, passed)) for known in ready])
+
+
+def _in_words(known, passed):
+    try:
+        return progress_of(known, passed)
+    except LabError as error:  # one lesson that cannot be read does not hide the others
+        return f"cannot be read: {error.what}"
 
 
 def progress_of(known, passed):
@@ -60,7 +65,7 @@ class Lab:
         _watch_cells()
 
     def __repr__(self):
-        return f"lesson {self.lesson.slug}: {progress_of(self.lesson, self._journal.passed())}"
+        return f"lesson {self.lesson.slug}: {_in_words(self.lesson, self._journal.passed())}"
 
     # -- exercises ---------------------------------------------------------------------------------------------
 
@@ -173,7 +178,7 @@ class Lab:
 
     # -- figures, data, measurement ----------------------------------------------------------------------------
 
-    def show(self, figure, *args, **options):
+    def show(self, figure, /, *args, **options):
         """Return a figure drawn from your own objects, for example `lab.show("strides", x)`.
 
         Raises:
