@@ -16,8 +16,12 @@ __all__ = ["MAX_TEXT", "Cell", "bound_by", "parse", "program_of", "refusal", "st
 MAX_TEXT = 30_000  # characters of one cell; reading a longer one as Python would cost too much memory
 MAX_DEPTH = 100  # levels of nested expressions and blocks
 _MOST_MARKS = 50  # marker comments of one cell
+_MOST_BITS = 10_000  # of one number: Python writes no number of more than 4,300 digits
 
-_MARKER = re.compile(r"^[ \t]*#+[ \t]*exercise[ \t]*[:=]?[ \t]*([\w-]+)[ \t]*/[ \t]*([\w-]+)[ \t]*$", re.I | re.M)
+_GAP = r"[ \t]{0,8}"  # bounded: two gaps side by side would share an endless one out in every possible way
+_MARKER = re.compile(
+    rf"^[ \t]*#+{_GAP}exercise{_GAP}[:=]?{_GAP}([\w-]{{1,200}}){_GAP}/{_GAP}([\w-]{{1,200}})[ \t]*$", re.I | re.M
+)
 _BEGUN = re.compile(r"^(?:(?:async +)?def|class) +(\w+)|^(\w+) *=(?!=)", re.M)
 _CHECK = re.compile(r"""^[ \t]*lab\s*\.\s*check\s*\(\s*["']([\w/-]+)["']""", re.M)
 _DASHES = dict.fromkeys(map(ord, "‐‑‒–—−_"), "-")
@@ -38,7 +42,8 @@ class Cell:
     @functools.cached_property
     def marks(self):
         """The exercise ids its marker comments name, with the position of each in the text."""
-        found = itertools.islice(_MARKER.finditer(self.text), _MOST_MARKS)
+        text = self.text if self.kind == "code" else self.text[:MAX_TEXT]
+        found = itertools.islice(_MARKER.finditer(text), _MOST_MARKS)
         return tuple((f"{_plain(m[1])}/{_plain(m[2])}", m.start()) for m in found)
 
     @functools.cached_property
@@ -106,7 +111,13 @@ def _read(text):
         tree = None
     if tree is None or not _depth_within(tree, MAX_DEPTH):
         return None, f"it is nested more than {MAX_DEPTH} levels deep"
+    if any(isinstance(node, ast.Constant) and _is_endless(node.value) for node in ast.walk(tree)):
+        return None, "it holds a number of more than 3,000 digits"
     return tree, ""
+
+
+def _is_endless(value):
+    return isinstance(value, int) and value.bit_length() > _MOST_BITS
 
 
 def _depth_within(tree, limit):
@@ -157,8 +168,9 @@ _WITH_DOCSTRING = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 def without(text, nodes):
     """Return a text with some of its statements replaced by `pass`; the other lines keep their numbers."""
+    # From the end: what is replaced moves all that follows in its line. Columns count bytes.
     lines = [line.encode() for line in text.split("\n")]
-    for node in sorted(nodes, key=lambda node: node.lineno, reverse=True):
+    for node in sorted(nodes, key=lambda node: (node.lineno, node.col_offset), reverse=True):
         first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))]) - 1
         last, start = node.end_lineno - 1, node.col_offset
         rest = lines[last][node.end_col_offset :]

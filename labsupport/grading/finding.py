@@ -16,6 +16,7 @@ __all__ = ["Taken", "take_answers"]
 
 _ALIKE = 0.6
 _MOST = 30  # candidates that are looked at; of more, the last
+_MOST_MISSPELT = 200  # different markers of one notebook that are compared with the names of exercises
 _NEAR = 12  # cells between which the parts of one answer may lie
 
 
@@ -59,14 +60,24 @@ def take_answers(cells, exercises):
         exercises: exercises of one lesson.
     """
     cells = [c if isinstance(c, Cell) else Cell(n, c[0], "code", c[1]) for n, c in enumerate(cells, 1)]
-    return [_Search(cells, exercise).take() for exercise in exercises]
+    meant = {}
+    return [_take(_Search(cells, exercise, meant)) for exercise in exercises]
+
+
+def _take(search):
+    """Return the `Taken` of one exercise; code that cannot be looked into costs that exercise and no other."""
+    try:
+        return search.take()
+    except Exception as error:
+        why = f"The cells that may answer it cannot be looked into ({type(error).__name__})."
+        return Taken(search.exercise.id, "", (), "not found", unreadable=why)
 
 
 class _Search:
-    """The search for the answer of one exercise."""
+    """The search for the answer of one exercise; `meant` holds what the notebook's misspelt markers mean."""
 
-    def __init__(self, cells, exercise):
-        self.cells, self.exercise = cells, exercise
+    def __init__(self, cells, exercise, meant):
+        self.cells, self.exercise, self.meant = cells, exercise, meant
         self.lesson = shipped_lesson(exercise.slug)
         self.stub = self.lesson.stubs.get(exercise.id)
         self.names = frozenset(exercise.names)
@@ -106,7 +117,10 @@ class _Search:
 
     def is_misspelt(self, cell):
         """Whether its marker names no exercise, but nearly this one."""
-        return self.exercise.id in {self.lesson.meant_by(mark) for mark in cell.marked}
+        for mark, _ in cell.marks:
+            if mark not in self.meant and len(self.meant) < _MOST_MISSPELT:
+                self.meant[mark] = self.lesson.meant_by(mark)
+        return any(self.meant.get(mark) == self.exercise.id for mark in cell.marked)
 
     def has_other_id(self, cell):
         return cell.id in self.lesson.exercise_ids and cell.id != self.lesson.id_of(self.exercise.id)

@@ -33,7 +33,7 @@ def helpers_of(source, cells, lesson, setup=""):
     offered = [offer for cell in usable for offer in _offers_of(cell)]
     modules = modules_in([*(offer.node for offer in offered), *(parse(setup) or tree).body])
     offers = [offer.binds | (offer.fills - modules) for offer in offered]
-    chosen, needed, before = set(), set(_read_by(source)), None
+    chosen, needed, before = set(), set(_read_by(source, tree)), None
     while before != len(chosen) < _MOST:
         before = len(chosen)
         for i, names in enumerate(offers):
@@ -62,11 +62,14 @@ class Offer:
 
     @functools.cached_property
     def text(self):
-        return ast.unparse(self.node)
+        try:
+            return ast.unparse(self.node)
+        except (ValueError, RecursionError):  # a text within a text that cannot be quoted once more
+            return "pass"
 
     @functools.cached_property
     def reads(self):
-        return _read_by(self.text)
+        return _read_by(self.text, self.node)
 
 
 def _offers_of(cell):
@@ -85,21 +88,26 @@ def talks_to_lesson(node):
     return any(isinstance(part, ast.Name) and part.id in _LESSON for part in ast.walk(node))
 
 
-def _read_by(text):
-    """Return the names a text reads from the notebook: what its functions read but do not bind, and all at its top."""
+def _read_by(text, tree):
+    """Return the names a text reads from the notebook: what its functions read but do not bind, and all at its top.
+
+    Args:
+        text: statements; written out from a tree it may be longer than what somebody may hand in.
+        tree: the same as a syntax tree.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             top = symtable.symtable(text, "<cell>", "exec")
     except (SyntaxError, ValueError, RecursionError):
-        return {part.id for part in ast.walk(parse(text)) if isinstance(part, ast.Name)}
+        return {part.id for part in ast.walk(tree) if isinstance(part, ast.Name)}
     found, waiting = set(), [top]
     while waiting:
         scope = waiting.pop()
         waiting += scope.get_children()
         found |= {s.get_name() for s in scope.get_symbols() if s.is_referenced() and (s.is_global() or scope is top)}
     # `x += 1` at the top reads what it binds, and the symbol table does not say so.
-    added = (node.target for node in ast.walk(parse(text)) if isinstance(node, ast.AugAssign))
+    added = (node.target for node in ast.walk(tree) if isinstance(node, ast.AugAssign))
     return found | {target.id for target in added if isinstance(target, ast.Name)}
 
 

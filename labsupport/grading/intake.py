@@ -24,7 +24,7 @@ __all__ = ["Submission", "Taken", "find_submissions", "read_submission"]
 
 # Folders that say where in a learner's folder something lies, not whose it is.
 _NO_LEARNER = frozenset(("work", "notebooks", "source", "submission", "answers"))
-_COPY = r"(?:[ _-]*(?:\(\d+\)|copy[ _-]*\d*|\d+))*"  # what systems append to the name of a second copy
+_COPY = r"(?:[ _()-]|copy|\d)*"  # what systems append to the name of a second copy
 _MENTIONED = re.compile(rb"(?:exercise:\s*|[\"'](?:ex|check)-|lesson\(\\?[\"'])([a-z0-9_-]+)")
 _LONGEST_NAME = 100
 

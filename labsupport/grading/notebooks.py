@@ -11,7 +11,7 @@ import stat
 from dataclasses import dataclass
 
 from labsupport.errors import LabError
-from labsupport.grading.cells import Cell
+from labsupport.grading.cells import MAX_TEXT, Cell
 
 __all__ = ["MAX_BYTES", "Notebook", "Unreadable", "open_file", "read_bytes", "read_notebook"]
 
@@ -19,6 +19,7 @@ MAX_BYTES = 20 * 1024 * 1024
 MAX_PARTS = 2_000_000  # brackets, braces and commas of the JSON: a bound on the objects Python makes of it
 MAX_CELLS = 1_000
 MAX_CODE = 150_000  # characters of all code cells
+MAX_PROSE = 1_000_000  # characters of all text cells, very long ones counted in part
 
 _SAVE_AGAIN = "Open it in JupyterLab, save it there, and hand in that file."
 _FROM_BACKUP = "Hand in the file JupyterLab saved, or a copy from `.lab/backups/`."
@@ -169,16 +170,22 @@ def _cell(number, cell, notes):
 
 
 def _not_too_much_code(cells, notes):
-    """Return the cells; code beyond MAX_CODE is left out, since each line is looked into."""
-    kept, used, left = [], 0, []
+    """Return the cells; code beyond MAX_CODE and text beyond MAX_PROSE are left out, since each line is looked into."""
+    limits = {True: MAX_CODE, False: MAX_PROSE}
+    kept, used, left = [], {True: 0, False: 0}, {True: [], False: []}
     for cell in cells:
-        used += len(cell.text) if cell.kind == "code" else 0
-        if cell.kind == "code" and used > MAX_CODE:
-            left.append(cell.number)
-            used -= len(cell.text)
+        is_code = cell.kind == "code"
+        size = len(cell.text) if is_code else min(len(cell.text), MAX_TEXT)
+        if used[is_code] + size > limits[is_code]:
+            left[is_code].append(cell.number)
         else:
             kept.append(cell)
-    if left:
-        many = f"{', '.join(map(str, left[:10]))}{' and more' if len(left) > 10 else ''}"
-        notes.append(f"The code cells together have more than {MAX_CODE:,} characters; left out: cell {many}.")
+            used[is_code] += size
+    for is_code, numbers in left.items():
+        if numbers:
+            many = f"{', '.join(map(str, numbers[:10]))}{' and more' if len(numbers) > 10 else ''}"
+            kind = "code" if is_code else "text"
+            notes.append(
+                f"The {kind} cells together have more than {limits[is_code]:,} characters; left out: cell {many}."
+            )
     return tuple(kept)

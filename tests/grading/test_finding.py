@@ -1,13 +1,18 @@
 """Which cells answer which exercise: found in every state editors leave a notebook in, and said."""
 
+import ast
+
 import accidents
+import nbformat
 import pytest
 import rearranged
-from accidents import LESSONS, cell_of, index_of, shipped, solved
+from accidents import LESSONS, cell_of, code, index_of, shipped, solved
 from handed_in import CHECK, FUNCTION, MARK, NAME, REFERENCE, SEVERAL, STUB, WRONG, holds, literals, submission, taken
 from rearranged import ACCIDENTS
 
 from labsupport import catalog
+from labsupport.grading import finding
+from labsupport.grading import shipped as lessons_shipped
 
 # -- accidents ----------------------------------------------------------------------------------------------------
 
@@ -253,3 +258,60 @@ def test_code_of_the_lesson_in_the_answers_cell_is_set_apart_and_may_help(tmp_pa
     one = submission(tmp_path, notebook).answers[exercise.id]
     assert "Code of the lesson in the same cell was set apart." in one.notes
     assert ("x = np.arange(5.0)" in one.helpers, "as_strided(" in one.source) == (True, False)
+
+
+# -- code that is hard to look into ---------------------------------------------------------------------------------
+
+
+def test_a_number_without_end_costs_its_own_cell_only(tmp_path):
+    endless = "x = 0x" + "f" * 4000
+    assert holds(FUNCTION, taken(tmp_path, endless, MARK + REFERENCE))
+    one = taken(tmp_path, f"{MARK}{endless}\n{REFERENCE}")
+    assert (one.source, "more than 3,000 digits" in one.unreadable) == ("", True)
+
+
+@pytest.mark.parametrize("row", ["1,", "[0.125,2,-3],"])
+def test_an_answer_may_lean_on_a_table_that_grows_when_it_is_written_out(tmp_path, row):
+    table = f"table=[{row * (29_000 // len(row))}]"
+    one = taken(tmp_path, table, f"{MARK}def {NAME}(*args):\n    table[0]\n    return table")
+    assert len(one.helpers) == 1
+    assert len(one.helpers[0]) > 30_000
+    assert ast.literal_eval(one.helpers[0].removeprefix("table = ")) == ast.literal_eval(table[6:])
+
+
+@pytest.mark.parametrize(
+    "calls", ["lab.x(10); lab.e(1)", "lab.x('ä'); y = 'öä'; lab.show('address-pass')", "lab.x(\n1); lab.e(2)"]
+)
+def test_several_calls_of_the_lesson_in_one_line_are_left_out(tmp_path, calls):
+    one = taken(tmp_path, f"{MARK}{calls}\n{REFERENCE}")
+    assert holds(FUNCTION, one)
+    assert "lab" not in one.source.removeprefix(MARK)
+    ast.parse(one.source)
+
+
+def test_endless_blanks_in_a_text_cell_hold_nobody(tmp_path):
+    odd = "# exercise" + " " * 200_000 + "!"
+    assert holds(FUNCTION, taken(tmp_path, odd, MARK + REFERENCE, kinds=["markdown", "code"]))
+
+
+def test_so_many_misspelt_markers_are_compared_and_no_more(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(lessons_shipped.Shipped, "meant_by", lambda self, mark: asked.append(mark))
+    texts = ["\n".join(f"# exercise: start-here/retrun-shape{n}-{k}" for k in range(50)) for n in range(20)]
+    one = taken(tmp_path, *texts, MARK + REFERENCE, kinds=["markdown"] * 20 + ["code"])
+    assert holds(FUNCTION, one)
+    assert len(asked) == len(set(asked)) <= 200
+
+
+def test_what_cannot_be_looked_into_costs_one_exercise(tmp_path, monkeypatch):
+    whole = finding._Search.alike
+
+    def alike(search):
+        if search.exercise.id == FUNCTION.id:
+            raise RecursionError
+        return whole(search)
+
+    monkeypatch.setattr(finding._Search, "alike", alike)
+    found = submission(tmp_path, nbformat.v4.new_notebook(cells=[code('lab = lesson("start_here")')])).answers
+    assert "cannot be looked into (RecursionError)" in found[FUNCTION.id].unreadable
+    assert [one.unreadable for one in found.values()].count("") == len(found) - 1
