@@ -146,6 +146,16 @@ def test_inputs_are_reproducible(exercise):
         assert identical(plain(a), plain(b))
 
 
+@named(CODE)
+def test_a_table_of_constants_does_not_pass(exercise):
+    """What is right must depend on the seed, or a submission could hold the public seed's values as literals."""
+    public = reference_observations(exercise)
+    others = [reference_observations(exercise, seed) for seed in range(1, 6)]
+    changes = [sum(differs(other[i], seen) for other in others) for i, seen in enumerate(public)]
+    moving = sum(count >= 2 for count in changes)
+    assert 3 * moving >= len(public), f"only {moving} of {len(public)} cases have other values on other seeds"
+
+
 @named(EXERCISES)
 def test_texts_have_a_readable_length(exercise):
     texts = [(m.id, f"{m.says} {m.next}") for m in exercise.misconceptions]

@@ -126,6 +126,19 @@ PREDICT_RESULT_SHAPE = Exercise(
 # -- result-shape ----------------------------------------------------------------------------------------------
 
 
+def drawn(label, build, raises=None, **ranges):
+    """Return a case of the shapes that `build` makes of sizes drawn anew for every seed, so that no table passes.
+
+    Args:
+        ranges: (least, most) of each size, by name. Sizes that must not be equal have ranges that do not overlap.
+    """
+
+    def make(rng):
+        return build(**{name: int(rng.integers(least, most + 1)) for name, (least, most) in ranges.items()})
+
+    return Case(label, make, raises=raises)
+
+
 def result_shape(*shapes):
     n_axes = max((len(shape) for shape in shapes), default=0)
     result = []
@@ -270,15 +283,23 @@ RESULT_SHAPE = Exercise(
     setup=SETUP,
     reference=result_shape,
     cases=(
-        shapes("a vector against rows: (4,) and (3, 4)", (4,), (3, 4)),
-        shapes("a column against a vector: (3, 1) and (3,)", (3, 1), (3,)),
-        Case("4 meets 3: (4,) and (4, 3)", lambda rng: ((4,), (4, 3)), raises="ValueError"),
-        shapes("three shapes: (5, 1), (1, 3) and (2, 1, 1)", (5, 1), (1, 3), (2, 1, 1)),
-        Case("the second and third disagree: (1,), (2,) and (3,)", lambda rng: ((1,), (2,), (3,)), raises="ValueError"),
-        Case("the first and third disagree: (2,), (1,) and (3,)", lambda rng: ((2,), (1,), (3,)), raises="ValueError"),
-        shapes("the second and third agree: (1,), (2,) and (2,)", (1,), (2,), (2,)),
-        shapes("an empty axis against 1: (0, 2) and (1, 2)", (0, 2), (1, 2)),
-        Case("an empty axis against 3: (0,) and (3,)", lambda rng: ((0,), (3,)), raises="ValueError"),
+        drawn("a vector against rows of its length", lambda m, n: ((n,), (m, n)), m=(2, 3), n=(4, 9)),
+        drawn("a column against a vector of its length", lambda n: ((n, 1), (n,)), n=(3, 9)),
+        drawn("last sizes that differ", lambda m, n: ((n,), (n, m)), m=(2, 3), n=(4, 9), raises="ValueError"),
+        drawn(
+            "three shapes, each with one size that is not 1",
+            lambda a, b, c: ((a, 1), (1, b), (c, 1, 1)),
+            a=(6, 9),
+            b=(4, 5),
+            c=(2, 3),
+        ),
+        drawn(
+            "the second and third disagree", lambda m, n: ((1,), (m,), (n,)), m=(2, 4), n=(5, 9), raises="ValueError"
+        ),
+        drawn("the first and third disagree", lambda m, n: ((m,), (1,), (n,)), m=(2, 4), n=(5, 9), raises="ValueError"),
+        drawn("a 1, then the same size twice", lambda n: ((1,), (n,), (n,)), n=(2, 9)),
+        drawn("an empty axis against 1", lambda n: ((0, n), (1, n)), n=(2, 9)),
+        drawn("an empty axis against a size that is not 1", lambda n: ((0,), (n,)), n=(2, 9), raises="ValueError"),
         shapes("a number and ones: () and (1, 1)", (), (1, 1)),
         shapes("no shapes at all"),
     ),
@@ -293,21 +314,22 @@ RESULT_SHAPE = Exercise(
         Misconception(
             id="never-refuses",
             specimen=never_refuses,
-            says="You take the larger size of every axis and never refuse. 4 against 3 has no answer: only "
-            "a 1 stretches.",
+            says="You take the larger size of every axis and never refuse. 4 against 3, say, has no answer: "
+            "only a 1 stretches.",
             next="Raise ValueError when two sizes differ and neither is 1.",
         ),
         Misconception(
             id="one-beats-zero",
             specimen=one_beats_zero,
-            says="You refuse (0, 2) with (1, 2), since 0 is neither 1 nor the larger size. But a 1 stretches to any "
-            "size, to zero as well.",
+            says="You refuse an empty axis against a 1, since 0 is neither 1 nor the larger size. But a 1 stretches "
+            "to any size, to zero as well.",
             next="Leave the ones out before you compare; do not look for the largest size.",
         ),
         Misconception(
             id="zero-beats-everything",
             specimen=zero_beats_everything,
-            says="You let an empty axis win against 3. Zero is an ordinary size: it matches 0, and 1 stretches to it.",
+            says="You let an empty axis win against any size. Zero is an ordinary size: it matches 0, and 1 stretches "
+            "to it.",
             next="Remove the special case for 0 and compare it like any other size.",
         ),
         Misconception(

@@ -76,6 +76,28 @@ PREDICT_BATCHES = Exercise(
 # -- return-shape ----------------------------------------------------------------------------------------------
 
 
+# Sizes differ from seed to seed: were they always the same, a table of shapes would pass.
+
+
+def _square_images(rng):
+    side = int(rng.integers(6, 10))
+    return _images(int(rng.integers(10, 15)), side, side)(rng), int(rng.integers(3, 6))
+
+
+def _readings(rng):
+    return _images(int(rng.integers(7, 12)))(rng), int(rng.integers(2, 6))
+
+
+def _colour_pictures(rng):
+    height, width = int(rng.integers(4, 6)), int(rng.integers(6, 9))
+    return _images(int(rng.integers(6, 10)), height, width, 3)(rng), int(rng.integers(2, 5))
+
+
+def _all_in_one_batch(rng):
+    n_rows = int(rng.integers(5, 9))
+    return _images(n_rows, int(rng.integers(2, 5)))(rng), n_rows
+
+
 def batch_shape(samples, batch_rows):
     return (batch_rows, *samples.shape[1:])
 
@@ -115,10 +137,10 @@ RETURN_SHAPE = Exercise(
     names=("batch_shape",),
     reference=batch_shape,
     cases=(
-        Case("10 images of 8 x 8, batches of 4", lambda rng: (_images(10, 8, 8)(rng), 4)),
-        Case("7 readings on one axis, batches of 3", lambda rng: (_images(7)(rng), 3)),
-        Case("6 colour pictures of 4 x 5, batches of 2", lambda rng: (_images(6, 4, 5, 3)(rng), 2)),
-        Case("5 rows of 2, all in one batch", lambda rng: (_images(5, 2)(rng), 5)),
+        Case("square images, several batches", _square_images),
+        Case("readings on one axis", _readings),
+        Case("colour pictures, wider than high", _colour_pictures),
+        Case("rows that all fit in one batch", _all_in_one_batch),
     ),
     misconceptions=(
         Misconception(
@@ -160,8 +182,8 @@ RETURN_SHAPE = Exercise(
         Misconception(
             id="puts-a-tuple-in-a-tuple",
             specimen=puts_a_tuple_in_a_tuple,
-            says="Your result is a number and, as one second element, a whole tuple: `(4, (8, 8))` where `(4, 8, 8)` "
-            "is asked for.",
+            says="Your result is a number and, as one second element, a whole tuple: `(4, (8, 8))`, say, where "
+            "`(4, 8, 8)` is asked for.",
             next="`(4, *sizes)` spreads a tuple out, and `(4,) + sizes` joins two of them.",
         ),
     ),
