@@ -325,12 +325,43 @@ def test_an_archive_of_one_learner_belongs_to_its_name(make):
 
 
 def test_an_archive_of_a_class_belongs_to_its_folders(make):
-    path = make({f"class/learner-b/work/{NAME}": TEXT, f"class/learner-c/{NAME}": STUBS, f"learner-d/{NAME}": TEXT})
+    path = make(
+        {f"class/learner-b/work/{NAME}": TEXT, f"class/learner-c/{NAME}": STUBS, f"class/learner-d/{NAME}": TEXT}
+    )
     assert learners(path) == [
         ("learner-b", "start_here", 3),
         ("learner-c", "start_here", 0),
         ("learner-d", "start_here", 3),
     ]
+
+
+@pytest.mark.parametrize("folder", ["", "groupA"])
+def test_an_archive_that_was_handed_in_belongs_to_one_learner(tmp_path, folder):
+    (tmp_path / folder).mkdir(exist_ok=True)
+    files = {f"zoe/{NAME}": TEXT, f"yan/{NAME}": STUBS, f"ann/{NAME}": STUBS}
+    make_zip(tmp_path / folder / "mallory.zip", files)
+    (tmp_path / "zoe").mkdir()
+    (tmp_path / "zoe" / NAME).write_bytes(STUBS)
+    assert learners(tmp_path) == [(folder or "mallory", "start_here", 3), ("zoe", "start_here", 0)]
+
+
+def test_two_archives_of_one_name_in_two_folders_are_two_learners(tmp_path):
+    for folder, text in (("groupA", TEXT), ("groupB", STUBS)):
+        (tmp_path / folder).mkdir()
+        make_zip(tmp_path / folder / "hw.zip", {NAME: text})
+    assert learners(tmp_path) == [("groupA", "start_here", 3), ("groupB", "start_here", 0)]
+
+
+def test_one_archive_that_was_handed_in_holds_fifty_notebooks(tmp_path):
+    make_zip(tmp_path / "f.zip", {f"ghost{n}/{NAME}": STUBS for n in range(60)})
+    (found,) = find_submissions([tmp_path])
+    assert found.learner == "f"
+    assert "In f.zip: only the first 50 notebooks were read" in found.notes
+
+
+def test_an_archive_of_a_folder_of_files_named_after_learners(tmp_path):
+    path = make_zip(tmp_path / "class.zip", {"class/ann.ipynb": TEXT, "class/bob.ipynb": STUBS})
+    assert learners(path) == [("ann", "start_here", 3), ("bob", "start_here", 0)]
 
 
 def test_archives_in_a_folder_are_opened(tmp_path):

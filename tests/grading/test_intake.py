@@ -4,6 +4,7 @@ import copy
 import json
 import os
 import shutil
+import signal
 import unicodedata
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from rearranged import ACCIDENTS
 
 from labsupport import catalog
 from labsupport.errors import UsageError
-from labsupport.grading import cells, notebooks
+from labsupport.grading import cells, intake, notebooks, patience
 from labsupport.grading.intake import find_submissions, read_submission
 
 # -- files --------------------------------------------------------------------------------------------------------
@@ -209,14 +210,17 @@ def learners(tmp_path, *names):
     [
         ("learner-a/00_start_here.ipynb", "learner-a"),
         ("learner-a/work/00_start_here.ipynb", "learner-a"),
-        ("class/learner-a/Work/00_start_here.ipynb", "learner-a"),
+        ("learner-a/Work/00_start_here.ipynb", "learner-a"),
+        ("learner-a/deeper/more/00_start_here.ipynb", "learner-a"),
+        ("learner-a/final.ipynb", "learner-a"),
+        ("learner-a/strides.ipynb", "learner-a"),
         ("learner-a/00_start_here (1).ipynb", "learner-a"),
         ("learner-a/00_start_here-Copy1.ipynb", "learner-a"),
         ("learner-a/00_START_HERE - Copy (2).ipynb", "learner-a"),
         ("learner-a/05_strides.ipynb", "learner-a"),
-        ("class/maria.lopez.ipynb", "maria.lopez"),
-        ("class/12_maria.ipynb", "12_maria"),
-        ("class/00_start_here_maria.ipynb", "00_start_here_maria"),
+        ("maria.lopez.ipynb", "maria.lopez"),
+        ("12_maria.ipynb", "12_maria"),
+        ("00_start_here_maria.ipynb", "00_start_here_maria"),
         ("Zoë Müller 学/00_start_here.ipynb", "Zoë Müller 学"),
     ],
 )
@@ -238,7 +242,9 @@ def test_two_writings_of_one_name_are_one_learner(tmp_path):
     composed, decomposed = (unicodedata.normalize(form, "José") for form in ("NFC", "NFD"))
     save(tmp_path / "a" / composed / LESSON.notebook, solved("start_here"))
     save(tmp_path / "b" / decomposed / "05_strides.ipynb", solved("strides"))
-    assert [(s.learner, s.lesson) for s in find_submissions([tmp_path])] == [
+    found = find_submissions([tmp_path / "a", tmp_path / "b"])
+    assert all("comes from several places: " in s.notes[0] for s in found)
+    assert [(s.learner, s.lesson) for s in found] == [
         (composed, "start_here"),
         (composed, "strides"),
     ]
@@ -281,8 +287,9 @@ def test_a_link_is_not_followed_and_said(tmp_path):
         (folder / "all.zip").symlink_to(secret)
     except OSError:
         pytest.skip("links cannot be made here")
-    found = {s.learner: s for s in find_submissions([tmp_path / "class"])}
-    assert set(found) == {"learner-a", "all"}
+    found = {s.path.name: s for s in find_submissions([tmp_path / "class"])}
+    assert set(found) == {LESSON.notebook, "all.zip"}
+    assert {s.learner for s in found.values()} == {"learner-a"}
     assert all("link" in s.unreadable and s.answers == {} for s in found.values())
     assert read_submission(folder / LESSON.notebook).answered == 3  # named by whoever grades, so it is followed
 
@@ -303,6 +310,127 @@ def test_a_folder_with_the_name_of_a_notebook_does_no_harm(tmp_path):
 def test_a_path_that_is_not_there_is_told(tmp_path):
     with pytest.raises(UsageError, match="nothing at"):
         find_submissions([tmp_path / "nowhere"])
+
+
+def test_a_link_that_was_named_is_followed_to_a_file_or_folder_only(tmp_path):
+    save(tmp_path / "there" / "learner-a" / LESSON.notebook, solved("start_here"))
+    try:
+        (tmp_path / "class").symlink_to(tmp_path / "there", target_is_directory=True)
+        (tmp_path / "gone.ipynb").symlink_to(tmp_path / "nowhere")
+    except OSError:
+        pytest.skip("links cannot be made here")
+    assert [s.learner for s in find_submissions([tmp_path / "class"])] == ["learner-a"]
+    with pytest.raises(UsageError, match="a link that leads to no file"):
+        find_submissions([tmp_path / "gone.ipynb"])
+
+
+# -- nobody touches anybody else ------------------------------------------------------------------------------------
+
+
+def test_nothing_inside_a_learners_folder_makes_or_touches_another_learner(tmp_path):
+    for name in ("ann", "aaa", "aaa/ann", "aaa/work/bea", "bea"):
+        save(tmp_path / name / LESSON.notebook, partly("start_here", 2 if name == "aaa" else 1))
+    save(tmp_path / "aaa" / "bea.ipynb", solved("start_here"))
+    for n in range(3):
+        save(tmp_path / "ghosts" / f"ghost{n}.ipynb", solved("start_here"))
+    found = {s.learner: s for s in find_submissions([tmp_path])}
+    assert set(found) == {"aaa", "ann", "bea", "ghosts"}
+    assert [found[name].answered for name in ("ann", "bea")] == [1, 1]
+    assert not found["ann"].notes
+
+
+@pytest.mark.parametrize("wrapped", ["", "class/"])
+def test_a_folder_around_the_whole_class_is_no_learner(tmp_path, wrapped):
+    assert [name for name, _ in learners(tmp_path, f"{wrapped}ann/strides.ipynb", f"{wrapped}bob/strides.ipynb")] == [
+        "ann",
+        "bob",
+    ]
+
+
+def test_groups_are_not_taken_for_one_learner_in_silence(tmp_path):
+    save(tmp_path / "sec1" / "li" / LESSON.notebook, partly("start_here", 1))
+    save(tmp_path / "sec1" / "wu" / LESSON.notebook, partly("start_here", 2))
+    save(tmp_path / "sec2" / "li" / LESSON.notebook, partly("start_here", 2))
+    one, two = find_submissions([tmp_path])
+    assert (one.learner, two.learner) == ("sec1", "sec2")
+    assert "wu/00_start_here.ipynb (2 answered), li/00_start_here.ipynb (1 answered)" in one.notes[0]
+    assert "If sec1 is a group" in one.notes[1]
+    found = find_submissions([tmp_path / "sec1", tmp_path / "sec2"])
+    claimed = [s for s in found if s.unreadable]
+    assert len(found) == 3 and len({s.learner for s in claimed}) == 2
+    assert all(s.learner.startswith("li ~") and "claimed by sec1/li and sec2/li" in s.unreadable for s in claimed)
+
+
+def test_a_name_claimed_twice_is_never_the_better_one(tmp_path):
+    save(tmp_path / "ann" / LESSON.notebook, partly("start_here", 1))
+    save(tmp_path / "ann.ipynb", solved("start_here"))
+    found = find_submissions([tmp_path])
+    assert [bool(s.unreadable) for s in found] == [True, True]
+    assert len({s.learner for s in found}) == 2
+
+
+def test_names_that_look_alike_stay_apart(tmp_path):
+    names = ["ann", "ann\u200b", "ann\u200c", "x" * 110 + "1", "x" * 110 + "2"]
+    try:
+        found = learners(tmp_path, *(f"{name}/{LESSON.notebook}" for name in names))
+    except OSError:
+        pytest.skip("this file system does not take such names")
+    assert len({learner for learner, _ in found}) == 5
+    assert all(len(learner) < 120 and "\u200b" not in learner for learner, _ in found)
+
+
+def test_one_learner_has_so_many_notebooks_and_no_more(tmp_path):
+    text = notebook_text()
+    save(tmp_path / "ann" / LESSON.notebook, solved("start_here"))
+    for n in range(60):
+        path = tmp_path / "mal" / f"{n:02}" / LESSON.notebook
+        path.parent.mkdir(parents=True)
+        path.write_text(text, encoding="utf-8")
+    ann, found = find_submissions([tmp_path])
+    assert ann.notes == ()
+    assert "more than 50 notebooks of this learner; 10 were left out" in found.notes[0]
+
+
+# -- one file never costs another -----------------------------------------------------------------------------------
+
+
+def test_folders_nested_too_deeply_are_told(tmp_path):
+    save(tmp_path / "ann" / LESSON.notebook, solved("start_here"))
+    save(tmp_path / "mal" / Path(*["a"] * 40) / LESSON.notebook, solved("start_here"))
+    found = {s.learner: s for s in find_submissions([tmp_path])}
+    assert found["ann"].answered == 3
+    assert "more than 30 levels" in found["mal"].unreadable
+
+
+def test_a_long_name_of_a_copy_is_read_at_once(tmp_path):
+    name = "00_start_here" + "1" * 40 + "x.ipynb"
+    assert learners(tmp_path, name) == [(name.removesuffix(".ipynb"), "start_here")]
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, RecursionError, MemoryError, patience.TooSlow])
+def test_whatever_happens_with_a_file_happens_to_it_alone(tmp_path, monkeypatch, error):
+    whole = intake.take_answers
+
+    def take(cells, exercises):
+        if any("trouble" in cell.text for cell in cells):
+            raise error
+        return whole(cells, exercises)
+
+    monkeypatch.setattr(intake, "take_answers", take)
+    save(tmp_path / "ann" / LESSON.notebook, solved("start_here"))
+    notebook = copy.deepcopy(solved("start_here"))
+    notebook.cells.append(code("trouble"))
+    save(tmp_path / "mal" / LESSON.notebook, notebook)
+    ann, mal = find_submissions([tmp_path])
+    assert (ann.answered, ann.unreadable) == (3, "")
+    assert (mal.lesson, bool(mal.unreadable), bool(mal.repair)) == ("start_here", True, True)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there is no such timer here")
+def test_looking_for_ever_ends():
+    with pytest.raises(patience.TooSlow), patience.time_budget(0.05):
+        while True:
+            pass
 
 
 # -- two notebooks of one lesson ----------------------------------------------------------------------------------
