@@ -7,7 +7,7 @@ from labsupport.comparing import compare, describe, describe_prediction, differs
 from labsupport.course import Observation, Outcome, Verdict
 from labsupport.probing.plain import Opaque
 
-__all__ = ["Observed", "judge"]
+__all__ = ["Observed", "alike", "judge"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,13 +140,13 @@ def _misconception(exercise, observed, failed):
     told, best = None, 0.5
     for misconception in exercise.misconceptions:
         specimen = observed.specimens.get(misconception.id)
-        if specimen is None or not _alike(observed.answer[failed[0]], specimen[failed[0]]):
+        if specimen is None or not alike(observed.answer[failed[0]], specimen[failed[0]]):
             continue
         if specimen[failed[0]].notes.get("printed") and not observed.answer[failed[0]].notes.get("printed"):
             continue  # its text is about printing, and this answer prints nothing
         if exercise.kind == "prediction":
             return misconception
-        if not all(_alike(observed.answer[i], specimen[i]) for i in failed):
+        if not all(alike(observed.answer[i], specimen[i]) for i in failed):
             continue
         wrong = [i for i, seen in enumerate(specimen) if differs(seen, observed.reference[i])]
         share = len(failed) / max(1, len(wrong))
@@ -155,7 +155,7 @@ def _misconception(exercise, observed, failed):
     return told
 
 
-def _alike(answer, specimen):
+def alike(answer, specimen):
     """Return whether two wrong observations are one behaviour; values that equal nothing are alike by their type."""
     if isinstance(answer.value, Opaque) and isinstance(specimen.value, Opaque):
         return answer.value.type_name == specimen.value.type_name

@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass, field, replace
 
 from labsupport import answering, catalog
+from labsupport.comparing import differs
 from labsupport.course import Outcome, Verdict
 from labsupport.errors import LabError
 from labsupport.grading import outside
@@ -19,8 +20,8 @@ from labsupport.grading.errors import CannotRunHere, GradingImpossible
 from labsupport.grading.programs import Children, Program, observe_course, observe_program
 from labsupport.grading.store import Row
 from labsupport.grading.wire import decode, encode
-from labsupport.judging import Observed, judge
-from labsupport.observing import PUBLIC_SEED, inputs_for
+from labsupport.judging import Observed, alike, judge
+from labsupport.observing import PUBLIC_SEED, inputs_for, reference_observations, specimen_observations
 from labsupport.places import NOTEBOOKS, ROOT
 
 __all__ = [
@@ -251,8 +252,17 @@ def _judge(exercise, answer, seed, children):
     verdict = judge(exercise, Observed(answer=answer, reference=reference))
     if verdict.outcome not in _FAILED:
         return verdict
-    specimens = {m.id: _course_observations(exercise, m, seed, children) for m in exercise.misconceptions}
-    return judge(exercise, Observed(answer=answer, reference=reference, specimens=specimens))
+    first = next(i for i, pair in enumerate(zip(answer, reference, strict=True)) if differs(*pair))
+    like = [
+        m for m in exercise.misconceptions if alike(answer[first], _on_one_case(exercise, m, first, seed, children))
+    ]
+    # One that remembers earlier cases may look different alone: without a likeness all are observed in full.
+    for misconceptions in (like, exercise.misconceptions):
+        specimens = {m.id: _course_observations(exercise, m, seed, children) for m in misconceptions}
+        verdict = judge(exercise, Observed(answer=answer, reference=reference, specimens=specimens))
+        if verdict.misconception or len(misconceptions) == len(exercise.misconceptions):
+            break
+    return verdict
 
 
 # With a secret every submission has inputs of its own and nothing is found here again; without one everything is.
@@ -260,19 +270,46 @@ _COURSE = {}
 _COURSE_KEPT = 2000
 
 
-def _course_observations(exercise, misconception, seed, children):
-    """Return the observations of a misconception's specimen, or of the reference when it is None."""
-    key = (exercise.id, misconception and misconception.id, seed)
+def _kept(key, make):
     if key not in _COURSE:
         if len(_COURSE) >= _COURSE_KEPT:
             _COURSE.clear()
-        if misconception:
-            answer = answering.specimen_answer(exercise, misconception, seed)
-        else:
-            answer = answering.reference_answer(exercise, seed)
-        program = Program(exercise.setup, (), answer.source, exercise.names)
-        _COURSE[key] = observe_course(exercise, program, inputs_for(exercise, seed), children)
+        _COURSE[key] = make()
     return _COURSE[key]
+
+
+def _course_observations(exercise, misconception, seed, children):
+    """Return the observations of a misconception's specimen, or of the reference when it is None."""
+    if exercise.kind == "prediction":  # a value is worked out here, by the course's own code; there is nothing to drive
+        found = specimen_observations(exercise, seed) if misconception else reference_observations(exercise, seed)
+        return found[misconception.id] if misconception else found
+
+    def make():
+        program = _course_program(exercise, misconception, seed)
+        return observe_course(exercise, program, inputs_for(exercise, seed), children)
+
+    return _kept((exercise.id, misconception and misconception.id, seed), make)
+
+
+def _on_one_case(exercise, misconception, index, seed, children):
+    """Return a specimen's observation on one case alone: most are told apart from an answer by that."""
+    whole = _COURSE.get((exercise.id, misconception.id, seed))
+    if exercise.kind == "prediction" or whole:
+        return (whole or _course_observations(exercise, misconception, seed, children))[index]
+
+    def make():
+        program = _course_program(exercise, misconception, seed)
+        return observe_course(exercise, program, [inputs_for(exercise, seed)[index]], children)[0]
+
+    return _kept((exercise.id, misconception.id, seed, index), make)
+
+
+def _course_program(exercise, misconception, seed):
+    if misconception:
+        answer = answering.specimen_answer(exercise, misconception, seed)
+    else:
+        answer = answering.reference_answer(exercise, seed)
+    return Program(exercise.setup, (), answer.source, exercise.names)
 
 
 def judge_again(row, frame, exercise, secret):
@@ -286,8 +323,6 @@ def judge_again(row, frame, exercise, secret):
         exercise: the exercise as it is now.
         secret: the `Secret` used then.
     """
-    from labsupport.observing import reference_observations, specimen_observations
-
     seed = secret.seed(row.submission, exercise.id)
     answer = _unpacked(decode(frame))
     if len(answer) != len(exercise.cases) or not row.observed.startswith(_question_digest(exercise, seed)):
