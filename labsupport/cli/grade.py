@@ -51,6 +51,44 @@ def _share(text):
 
 def run(args):
     """Return 0 when all is graded, 1 below --fail-under, 2 for wrong use, 3 when grading failed or is not possible."""
+    try:
+        return _run(args)
+    except LabError as error:
+        _make_harmless(error)
+        raise
+    except (BrokenPipeError, ModuleNotFoundError):  # told by the `lab` command itself
+        raise
+    except Exception as error:
+        raise _failed(error) from error
+
+
+def _make_harmless(error):
+    """Clean an error's words in place: names of files are learners' own, and what they hold is printed."""
+    from labsupport.grading.reports.texts import harmless
+
+    for name in ("what", "why", "next_step"):
+        if text := getattr(error, name, None):
+            setattr(error, name, harmless(text))
+    error.args = (error.what,)
+
+
+def _failed(error):
+    """Return the error for what nobody foresaw: nothing is lost, and the run says so instead of ending in a heap."""
+    import traceback
+
+    from labsupport.grading.errors import GradingImpossible
+    from labsupport.grading.reports.texts import harmless, line
+
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    where = f" at {Path(last[0].filename).name}:{last[0].lineno}" if last else ""
+    return GradingImpossible(
+        f"grading stopped on our side{where}",
+        why=harmless(line(f"{type(error).__name__}: {error}")),
+        next_step="what is graded is kept and the next run goes on from there; report this line",
+    )
+
+
+def _run(args):
     secret = _secret(args.secret_file)
     if args.verify:
         return _verify(args.verify, secret)
@@ -95,8 +133,11 @@ def _submissions(args):
         raise UsageError(
             "there is nothing to grade", next_step="name a folder, an archive or a notebook: lab grade work/"
         )
-    if missing := [path for path in args.paths if not path.exists()]:
-        raise UsageError(f"{missing[0]} does not exist")
+    for path in args.paths:
+        if path.is_symlink() and not path.exists():
+            raise UsageError(f"{path} is a link that leads to no file or folder")
+        if not path.exists():
+            raise UsageError(f"{path} does not exist")
     if args.jobs is not None and args.jobs < 1:
         raise UsageError(f"--jobs {args.jobs} leaves nobody to grade", next_step="--jobs 1")
     lesson = catalog.find_lesson(args.lesson).slug if args.lesson else None

@@ -4,6 +4,7 @@ Kill anything and run again: a submission's rows are stored together or not at a
 again, unless nothing was decided then (`cannot run here`, `grader fault`) or they come from a weaker cage.
 """
 
+import hashlib
 from collections import Counter, deque
 from dataclasses import dataclass, replace
 
@@ -14,6 +15,7 @@ from labsupport.grading.workers import Broken, Job, Result
 
 __all__ = ["Planned", "Prepared", "collect", "grade_all", "plan", "prepare"]
 
+JUDGED_BEFORE = "The exercise has changed since this was judged; `lab grade` runs the answer again."
 _TRIES = 3  # a submission that ends its worker this often is the grader's to look at
 _UNDECIDED = ("cannot run here", "grader fault")
 _STRENGTH = {"A": 2, "B": 1, "C": 0, "": -1}
@@ -84,20 +86,34 @@ def plan(submissions, store, secret, tier, clean_run=False):
 
     planned = []
     for one in submissions:
-        digest = grading_key(one, secret)
-        todo = bool(one.lesson) and _is_open(store, store.rows(digest), digest, tier)
+        digest = _tied_to(one, grading_key(one, secret))
+        todo = bool(one.lesson) and _is_open(store, one, digest, tier)
         clean = clean_run and bool(one.lesson) and not one.unreadable and store.clean_run(digest) is None
         planned.append(Planned(one, digest, todo, clean))
     return planned
 
 
-def _is_open(store, rows, digest, tier):
-    if not rows:
+def _tied_to(one, key):
+    """Return what rows are tied to: for a file that cannot be graded also why, which may be another reason today."""
+    if not one.unreadable:
+        return key
+    return hashlib.sha256("\n".join((key, one.unreadable, one.repair)).encode("utf-8", "replace")).hexdigest()[:32]
+
+
+def _is_open(store, one, digest, tier):
+    rows = store.rows(digest)
+    if not rows or (not one.unreadable and any(_was_unreadable(row, one) for row in rows)):
         return True
     if any(_STRENGTH[row.tier] < _STRENGTH[tier] for row in rows if row.observed):
         return True
     undecided = any(row.outcome in _UNDECIDED for row in rows)
     return undecided and store.attempts(digest) < _TRIES
+
+
+def _was_unreadable(row, one):
+    """Whether a row says that an answer cannot be read which can be read today."""
+    taken = one.answers.get(row.exercise)
+    return row.outcome == Outcome.UNREADABLE.value and taken is not None and not taken.unreadable
 
 
 # -- grading ---------------------------------------------------------------------------------------------------------
@@ -264,12 +280,27 @@ def _lessons(planned):
 def _rows_of(one, rows, store, exercises):
     if not one.submission.lesson:
         return [_unknown_lesson(one.submission)]
+    rows = _told_today(one.submission, rows)
     said = store.clean_run(one.digest)
     if said is None:
         return rows
     from labsupport.grading.clean_run import told
 
     return [replace(row, clean_run=told(said, row.exercise, exercises[row.lesson])) for row in rows]
+
+
+def _told_today(submission, rows):
+    """Return rows with what is said about the file today: its neighbours may be others than when it was graded."""
+    if submission.unreadable:
+        asked = (Outcome.UNREADABLE, submission.unreadable, submission.repair)
+        return [_row(submission, exercise, *asked) for exercise in catalog.exercises(submission.lesson)]
+    told = []
+    for row in rows:
+        taken = submission.answers.get(row.exercise)
+        fresh = (*submission.notes, *(taken.notes if taken else ()))
+        added = tuple(note for note in row.notes if note == JUDGED_BEFORE)
+        told.append(replace(row, notes=(*fresh, *added)))
+    return told
 
 
 def _unknown_lesson(submission):

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from labsupport import catalog
+from labsupport.grading.batch import JUDGED_BEFORE
 
 __all__ = ["Change", "Regraded", "changes", "regrade"]
 
@@ -70,8 +71,7 @@ def _judged_again(submission, earlier, store, secret, version):
             continue
         rerun.append(exercise.id)
         if old is not None:
-            note = "The exercise has changed since this was judged; `lab grade` runs the answer again."
-            rows.append(replace(old, notes=(*old.notes, note)))
+            rows.append(replace(old, notes=(*old.notes, JUDGED_BEFORE)))
     return rows, rerun
 
 

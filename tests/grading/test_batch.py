@@ -106,6 +106,32 @@ def test_the_better_of_two_files_counts_and_the_other_is_told(store):
     assert "1 x wrong" in rows[0].notes[-1]
 
 
+def test_what_is_said_about_a_file_is_said_as_it_is_today(store, pretend):
+    first, later = (submission("ada", notes=(note,)) for note in ("2 notebooks: b was taken.", "alone"))
+    grade([first], store)
+    rows, _ = batch.collect(grade([later], store), store)
+    assert pretend.learners == ["ada"]
+    assert "alone" in rows[0].notes and "2 notebooks: b was taken." not in rows[0].notes
+
+
+def test_why_a_file_cannot_be_read_is_todays_reason(store):
+    def told(**fields):
+        one = submission("ada", sha256="e" * 64, **fields)
+        rows, _ = batch.collect(grade([one], store), store)
+        return {(r.outcome, r.why, r.next) for r in rows}
+
+    for why in ("a link", "too large"):
+        assert told(unreadable=why, repair="save", answers={}) == {("unreadable", why, "save")}
+
+
+def test_what_could_not_be_read_then_and_can_be_today_is_graded(store, pretend):
+    one = submission("ada")
+    store.add([row(outcome="unreadable", points=0)], {}, grading_key(one, NONE))
+    assert batch.plan([one], store, NONE, "A")[0].todo
+    grade([one], store)
+    assert not batch.plan([one], store, NONE, "A")[0].todo
+
+
 # Done is done
 
 

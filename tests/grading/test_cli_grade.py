@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 from classroom import EXERCISES, LESSON, notebook_text
 
-from labsupport import catalog, places
+from labsupport import answering, catalog, places
 from labsupport.cli import main
 from labsupport.grading import engine, workers
 from labsupport.grading.engine import Secret
@@ -372,3 +372,42 @@ def test_a_clean_run_says_where_the_notebook_stops(tmp_path, grade):
 def test_help_lists_grade(capsys):
     assert main(["--help"]) == 0
     assert "for graders:\n  grade " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["link", "nothing"])
+def test_no_name_acts_in_an_error(tmp_path, grade, kind):
+    path = tmp_path / "a\x1b[31m\x07\u202e\n::error::owned"
+    if kind == "link":
+        try:
+            path.symlink_to(tmp_path / "nowhere")
+        except OSError:
+            pytest.skip("such links cannot be made here")
+    code, out, err = grade(path)
+    assert (code, out) == (2, "")
+    assert ("a link that leads to no file" in err) == (kind == "link")
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]|^\\s*::", err, re.MULTILINE)
+
+
+def test_what_nobody_foresaw_ends_in_words_and_with_3(room, grade, monkeypatch):
+    def broken(*_, **__):
+        raise ZeroDivisionError("\x1b[31m\n::error::owned")
+
+    monkeypatch.setattr("labsupport.grading.batch.collect", broken)
+    code, _, err = grade(room)
+    assert code == 3
+    assert "grading stopped on our side at test_cli_grade.py:" in err and "ZeroDivisionError" in err
+    assert "Traceback" not in err and "\x1b" not in err and "\n::" not in err
+
+
+def test_one_strange_file_does_not_stop_a_class(room, grade, tmp_path, monkeypatch):
+    endless = "N = 0x" + "f" * 4000 + "\n"
+    hand_in(room, "dora", more={EXERCISES[1]: endless + engine_reference(EXERCISES[1])})
+    code, _, _ = grade(room)
+    assert code == 0
+    found = {(r["learner"], r["exercise"]): r["outcome"] for r in table(tmp_path)}
+    assert [found["dora", e] for e in EXERCISES].count("unreadable") == 1
+    assert {found["ada", e] for e in EXERCISES} == {"passed"}
+
+
+def engine_reference(exercise):
+    return answering.reference_answer(catalog.find_exercise(exercise)).source

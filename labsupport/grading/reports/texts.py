@@ -7,7 +7,9 @@ becomes visible (`\\x1b`, `\\u202e`). Each place then escapes for itself.
 import html
 import re
 
-__all__ = ["annotation", "csv_cell", "line", "markdown", "marked_up", "plain", "quiet_commands", "xml"]
+__all__ = [
+    "annotation", "csv_cell", "harmless", "line", "markdown", "marked_up", "plain", "quiet_commands", "xml",
+]  # fmt: skip
 
 # Control characters (tab and newline are kept), marks and overrides of direction, invisible separators, the tag
 # characters, lone surrogates and code points that are no characters.
@@ -35,6 +37,11 @@ def _spelled(match):
 def line(text):
     """Return text as one line: line ends and tabs become spaces."""
     return " ".join(plain(text).split())
+
+
+def harmless(text):
+    """Return text for a terminal and for a log of GitHub's runner: nothing in it moves a cursor or is a command."""
+    return quiet_commands(plain(text))
 
 
 def csv_cell(value):
