@@ -5,6 +5,7 @@ that leaves it is whether it ran, which cell stopped it, and the class of the ex
 """
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -158,16 +159,30 @@ def _run(bwrap, name, notebook):
         finally:
             os.close(send)
         try:
-            _, complaint = process.communicate(timeout=_RUN_S)
+            process.wait(_RUN_S)  # without reading: whoever fills a pipe waits, and the grader's memory is its own
         except subprocess.TimeoutExpired:
             process.kill()
-            process.communicate()
+            process.wait()
             return b"", f"it took more than {_RUN_S} s"
-        os.set_blocking(answer.fileno(), False)  # nothing of the run is left, but whoever held the pipe might be
-        said = answer.read(_ANSWER_BYTES) or b""
+        finally:
+            complaint = _rest_of(process.stderr)
+            process.stderr.close()
+        said = _rest_of(answer)
     if process.returncode and complaint.startswith(b"bwrap:"):
-        return b"", f"bubblewrap did not start ({complaint.decode('utf-8', 'replace').strip()[:200]})"
+        return b"", f"bubblewrap did not start ({_reason(complaint)})"
     return said, f"it used more than {_MEMORY_BYTES >> 30} GiB of memory" if process.returncode == -9 else ""
+
+
+def _rest_of(pipe):
+    """Return what is left in a pipe, at most `_ANSWER_BYTES`, without waiting for whoever might still hold it."""
+    os.set_blocking(pipe.fileno(), False)
+    return pipe.read(_ANSWER_BYTES) or b""
+
+
+def _reason(complaint):
+    """Return which of the known reasons a complaint names; an answer can write here too, so its words stay inside."""
+    known = (errno.EPERM, errno.EACCES, errno.ENOENT, errno.ENOSPC, errno.EINVAL, errno.ENOMEM, errno.EAGAIN)
+    return next((os.strerror(n) for n in known if os.strerror(n).encode() in complaint), "for a reason of its own")
 
 
 @contextlib.contextmanager
@@ -241,6 +256,7 @@ def _inside(notebook, answer_fd, cell_s):
     from nbmake.nb_run import NotebookRun
 
     os.set_inheritable(answer_fd, False)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # nobody reads it while the notebook runs
     try:
         result = NotebookRun(Path(notebook), cell_s).execute()
         cell, error = (result.error.failing_cell_index, _class_of(result)) if result.error else (None, None)

@@ -83,6 +83,40 @@ def test_no_process_in_the_sandbox_holds_the_graders_environment(monkeypatch):
     assert (found.outcome, found.exercise, found.error) == ("stopped", EXERCISES[0], "ZeroDivisionError")
 
 
+SPEAKS_FOR_BUBBLEWRAP = """
+import os, signal
+for pid in sorted(filter(str.isdigit, os.listdir("/proc")), key=int):
+    try:
+        with open(f"/proc/{pid}/fd/2", "wb", buffering=0) as file:
+            os.set_blocking(file.fileno(), False)
+            for _ in range(100):
+                file.write(b"bwrap: words of the answer" * 1000)
+    except OSError:
+        pass
+os.kill(os.getppid(), signal.SIGKILL)
+"""
+
+
+@bubblewrap
+@pytest.mark.slow
+def test_an_answer_cannot_speak_for_bubblewrap():
+    one = submission("ada")
+    answers = one.answers | {EXERCISES[0]: replace_source(one.answers[EXERCISES[0]], SPEAKS_FOR_BUBBLEWRAP)}
+    found = clean_run.clean_run(submission("ada", answers=answers))
+    assert "words of the answer" not in str(found) and found.outcome == "stopped"
+
+
+@pytest.mark.parametrize(
+    ("complaint", "told"),
+    [
+        (b"bwrap: setting up uid map: Permission denied\n", "Permission denied"),
+        (b"bwrap: words of the answer", "for a reason of its own"),
+    ],
+)
+def test_only_known_reasons_are_told_of_bubblewrap(complaint, told):
+    assert clean_run._reason(complaint) == told
+
+
 def test_everything_is_started_with_a_small_environment(monkeypatch):
     """Also where there is no bubblewrap to try it with."""
     started = []
