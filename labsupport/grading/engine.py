@@ -6,22 +6,20 @@ References and specimens are observed through the same questions, in a child of 
 
 import functools
 import hashlib
-import hmac
-import os
 import time
 from dataclasses import dataclass, field, replace
 
 from labsupport import answering, catalog
 from labsupport.comparing import differs
 from labsupport.course import Outcome, Verdict
-from labsupport.errors import LabError
 from labsupport.grading import outside
 from labsupport.grading.errors import CannotRunHere, GradingImpossible
 from labsupport.grading.programs import Children, Program, observe_course, observe_program
+from labsupport.grading.secret import Secret
 from labsupport.grading.store import Row
-from labsupport.grading.wire import decode, encode
+from labsupport.grading.wire import TooLarge, decode, encode
 from labsupport.judging import Observed, alike, judge
-from labsupport.observing import PUBLIC_SEED, inputs_for, reference_observations, specimen_observations
+from labsupport.observing import inputs_for, reference_observations, specimen_observations
 from labsupport.places import NOTEBOOKS, ROOT
 
 __all__ = [
@@ -29,63 +27,6 @@ __all__ = [
 ]  # fmt: skip
 
 _SUBMISSION_S = 120.0
-_SECRET_BYTES = 16
-
-
-@dataclass(frozen=True)
-class Secret:
-    """The instructor's secret: inputs are derived from it, and records are signed with it; empty means `feedback`."""
-
-    key: bytes = b""
-
-    @classmethod
-    def load(cls, path=None):
-        """Return the secret of `path`, else of LAB_SECRET, else none.
-
-        Raises:
-            LabError: the file is missing or can be read by others, or the secret has fewer than 16 bytes. An empty
-                LAB_SECRET counts as none.
-        """
-        if path is None:
-            given = os.fsencode(os.environ.get("LAB_SECRET", ""))
-            step = "set it to at least 16 random ones, or unset it: without a secret the inputs are public (feedback)"
-            return cls(_long_enough(given, "LAB_SECRET", step)) if given else cls()
-        try:
-            mode, key = path.stat().st_mode, path.read_bytes()
-        except OSError as error:
-            raise LabError(
-                f"the secret {path} cannot be read ({error.strerror})", next_step="name a file that holds it"
-            ) from None
-        if mode & 0o077 and os.name == "posix":
-            raise LabError(f"the secret {path} can be read by others", next_step=f"chmod 600 {path}")
-        return cls(_long_enough(key, f"the secret {path}", "write at least 16 random ones into it"))
-
-    def __bool__(self):
-        return bool(self.key)
-
-    def __repr__(self):
-        return f"Secret({'set' if self.key else 'none'})"
-
-    def seed(self, submission, exercise_id):
-        """Return the seed of one submission's inputs: its own, and the same when it is graded again."""
-        if not self.key:
-            return PUBLIC_SEED
-        digest = hmac.new(self.key, f"{submission}\n{exercise_id}".encode(), hashlib.sha256).digest()
-        return int.from_bytes(digest[:8], "big")
-
-    def sign(self, text):
-        """Return the HMAC of a record as hex, "" without a secret."""
-        return hmac.new(self.key, text.encode(), hashlib.sha256).hexdigest() if self.key else ""
-
-
-def _long_enough(key, name, next_step):
-    """Return a secret without the blanks around it; raise LabError when it is too short to keep anything secret."""
-    stripped = key.strip()
-    if len(stripped) < _SECRET_BYTES:
-        nothing = "nothing but blanks in it" if key else "nothing in it"
-        size = f"only {len(stripped)} of the {_SECRET_BYTES} bytes it needs" if stripped else nothing
-        raise LabError(f"{name} has {size}", next_step=next_step)
-    return stripped
 
 
 @dataclass(frozen=True)
@@ -180,7 +121,8 @@ def _grade_one(exercise, submission, taken, children, secret, known, frames, lef
             verdict, frame = _run(exercise, taken, seed, children)
         else:
             verdict = _judge(exercise, _unpacked(decode(frame)), seed, children)
-        frames[key] = frame
+        if frame is not None:
+            frames[key] = frame
     except GradingImpossible:
         raise
     except CannotRunHere as error:
@@ -199,7 +141,11 @@ def _run(exercise, taken, seed, children):
     program = Program(exercise.setup, tuple(taken.helpers), taken.source, exercise.names)
     inputs = inputs_for(exercise, seed)
     while True:
-        frame = encode(_packed(observe_program(exercise, program, inputs, children, "answer")))
+        seen = observe_program(exercise, program, inputs, children, "answer")
+        try:
+            frame = encode(_packed(seen))
+        except TooLarge as error:  # each result is within bounds, all of them together are not
+            return _too_much(exercise, error), None
         answer = _unpacked(decode(frame))
         verdict = _judge(exercise, answer, seed, children)
         hung = any(seen.over and "still running" in seen.over for seen in answer)
@@ -332,6 +278,12 @@ def judge_again(row, frame, exercise, secret):
     if verdict.outcome in _FAILED:
         verdict = judge(exercise, replace(first, specimens=specimen_observations(exercise, seed)))
     return replace(row, **_told(verdict))
+
+
+def _too_much(exercise, error):
+    why = f"The answer's results are too large to be compared ({error})."
+    step = "Return what is asked for and nothing beside it."
+    return Verdict(exercise=exercise.id, outcome=Outcome.OVER_LIMIT, why=why, next=step)
 
 
 def _fault(exercise, what):
