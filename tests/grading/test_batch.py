@@ -126,10 +126,10 @@ def test_why_a_file_cannot_be_read_is_todays_reason(store):
 
 def test_what_could_not_be_read_then_and_can_be_today_is_graded(store, pretend):
     one = submission("ada")
-    store.add([row(outcome="unreadable", points=0)], {}, grading_key(one, NONE))
-    assert batch.plan([one], store, NONE, "A")[0].todo
+    store.add([row(outcome="unreadable", points=0)], {}, grading_key(one, SECRET))
+    assert batch.plan([one], store, SECRET, "A")[0].todo
     grade([one], store)
-    assert not batch.plan([one], store, NONE, "A")[0].todo
+    assert not batch.plan([one], store, SECRET, "A")[0].todo
 
 
 # Done is done

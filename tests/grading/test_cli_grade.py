@@ -411,3 +411,15 @@ def test_one_strange_file_does_not_stop_a_class(room, grade, tmp_path, monkeypat
 
 def engine_reference(exercise):
     return answering.reference_answer(catalog.find_exercise(exercise)).source
+
+
+def test_results_too_large_together_are_the_answers_and_not_the_graders(room, grade, tmp_path):
+    slug = "broadcasting"
+    path = room / "mal" / catalog.find_lesson(slug).notebook
+    path.parent.mkdir()
+    source = "def result_shape(*shapes):\n    return T\nT=[" + "1," * 14_000 + "]\n"
+    path.write_text(notebook_text(lesson=slug, more={f"{slug}/result-shape": source}), encoding="utf-8")
+    code, _, _ = grade(path.parent)
+    (row,) = (r for r in table(tmp_path) if r["exercise"] == f"{slug}/result-shape")
+    assert (code, row["outcome"]) == (0, "over limit")
+    assert "too large to be compared" in row["why"]
