@@ -149,7 +149,8 @@ def _run(exercise, taken, seed, children):
         answer = _unpacked(decode(frame))
         verdict = _judge(exercise, answer, seed, children)
         hung = any(seen.over and "still running" in seen.over for seen in answer)
-        if verdict.outcome not in _FAILED or hung or not children.is_shared("answer"):
+        explained = verdict.misconception or hung  # by a mistake of its own, which nothing left behind brings about
+        if verdict.outcome not in _FAILED or explained or not children.is_shared("answer"):
             return verdict, frame
         children.close("answer")
 
