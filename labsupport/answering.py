@@ -64,7 +64,7 @@ def specimen_answer(exercise: Exercise, misconception, seed=0):
 
 
 def _literals(exercise, value_of, seed):
-    from labsupport.observing import inputs_for
+    from labsupport.inputs import inputs_for
     from labsupport.probing.plain import plain_literal
 
     rows = zip(exercise.names, inputs_for(exercise, seed), strict=True)

@@ -1,14 +1,12 @@
 """Which observations a verdict needs, and getting them: the answer's, the reference's, the specimens'."""
 
 import dataclasses
-import zlib
-
-import numpy as np
 
 from labsupport.answering import load, reference_answer, specimen_answer
-from labsupport.comparing import show_value
+from labsupport.comparing import differs, show_value
 from labsupport.course import Observation, Raised
-from labsupport.judging import Observed, judge
+from labsupport.inputs import PUBLIC_SEED, inputs_for
+from labsupport.judging import Observed, alike, judge
 from labsupport.probing import Subject, observe
 from labsupport.probing.plain import plain_literal
 
@@ -20,15 +18,6 @@ __all__ = [
     "specimen_observations",
     "verdict_on",
 ]
-
-# The live check's inputs are the same for everybody and every run; a grader brings its own.
-PUBLIC_SEED = 0
-
-
-def inputs_for(exercise, seed=PUBLIC_SEED):
-    """Return the inputs of every case as a list of tuples; the same seed gives the same inputs."""
-    salt = zlib.crc32(exercise.id.encode())
-    return [case.make(np.random.default_rng([seed, salt, i])) for i, case in enumerate(exercise.cases)]
 
 
 def observe_subject(exercise, subject, seed=PUBLIC_SEED):
@@ -70,17 +59,41 @@ def reference_observations(exercise, seed=PUBLIC_SEED):
     return _kept("reference", exercise, seed, make)
 
 
-def specimen_observations(exercise, seed=PUBLIC_SEED):
-    """Return {misconception id: observations}; kept like the reference's."""
+def specimen_observations(exercise, seed=PUBLIC_SEED, only=None):
+    """Return {misconception id: observations}; kept like the reference's.
 
-    def observe_one(misconception):
-        if exercise.kind != "prediction":
-            return _observe_answer(exercise, specimen_answer(exercise, misconception), seed)
-        specimen = misconception.specimen
-        value = specimen if callable(specimen) else lambda *inputs: specimen
-        return tuple(_run_now(value, inputs) for inputs in inputs_for(exercise, seed))
+    Args:
+        exercise, seed: which exercise, on which inputs.
+        only: the misconceptions that are wanted; all when None.
+    """
+    wanted = exercise.misconceptions if only is None else only
+    return {m.id: _kept(("specimen", m.id), exercise, seed, lambda m=m: _specimen(exercise, m, seed)) for m in wanted}
 
-    return _kept("specimens", exercise, seed, lambda: {m.id: observe_one(m) for m in exercise.misconceptions})
+
+def _specimen(exercise, misconception, seed):
+    if exercise.kind != "prediction":
+        return _observe_answer(exercise, specimen_answer(exercise, misconception, seed), seed)
+    specimen = misconception.specimen
+    value = specimen if callable(specimen) else lambda *inputs: specimen
+    return tuple(_run_now(value, inputs) for inputs in inputs_for(exercise, seed))
+
+
+def _like(exercise, seen, index, seed):
+    """Return the misconceptions whose specimens do on one case what was seen there: most are ruled out by that."""
+    if exercise.kind == "prediction":
+        observed = specimen_observations(exercise, seed)
+        return [m for m in exercise.misconceptions if alike(seen, observed[m.id][index])]
+    inputs = inputs_for(exercise, seed)[index]
+
+    def on_this_case(misconception):
+        answer = specimen_answer(exercise, misconception, seed)
+        subject = Subject(answer.names, load(answer), answer.source)
+        return observe(exercise.probe, subject, inputs, exercise.limits)
+
+    def kept(m):
+        return _kept(("specimen", m.id, index), exercise, seed, lambda: on_this_case(m))
+
+    return [m for m in exercise.misconceptions if alike(seen, kept(m))]
 
 
 def _observe_answer(exercise, answer, seed):
@@ -109,8 +122,14 @@ def verdict_on(exercise, subject, seed=PUBLIC_SEED, *, untouched=False, reveal=T
     verdict = judge(exercise, first, reveal=reveal)
     if verdict.outcome.value in ("passed", "not yet", "grader fault"):
         return verdict
-    with_specimens = Observed(answer=answer, reference=first.reference, specimens=specimen_observations(exercise, seed))
-    verdict = judge(exercise, with_specimens, reveal=reveal)
+    index = next(i for i, pair in enumerate(zip(answer, first.reference, strict=True)) if differs(*pair))
+    # One that remembers earlier cases may look different alone: without a likeness all are observed in full.
+    for only in (_like(exercise, answer[index], index, seed), exercise.misconceptions):
+        specimens = specimen_observations(exercise, seed, only)
+        seen = Observed(answer=answer, reference=first.reference, specimens=specimens)
+        verdict = judge(exercise, seen, reveal=reveal)
+        if verdict.misconception:
+            break
     return dataclasses.replace(verdict, call=_call_of(exercise, verdict.case, seed)) if reveal else verdict
 
 

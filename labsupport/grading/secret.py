@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 
 from labsupport.errors import LabError
-from labsupport.observing import PUBLIC_SEED
+from labsupport.inputs import PUBLIC_SEED
 
 __all__ = ["Secret"]
 
