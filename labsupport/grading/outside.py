@@ -7,6 +7,7 @@ words an answer uses is read by the judge from its text. Allocations, lines run 
 the answer and are best effort.
 """
 
+import functools
 import math
 import secrets
 
@@ -18,7 +19,7 @@ from labsupport.grading import reading, shared
 from labsupport.grading.allowance import limit_behind
 from labsupport.probing.plain import Opaque, identical, plain
 
-__all__ = ["VERSION", "observation_of", "observe", "two_steps", "vocabulary"]
+__all__ = ["VERSION", "counted", "observation_of", "observe", "two_steps", "uncounted", "vocabulary"]
 
 VERSION = 3  # of what is observed; kept observations of another version are not used
 _SPARE_S = 1.0
@@ -31,7 +32,12 @@ _MOST_ITEMS = 100
 def vocabulary(exercise, program):
     """Return which forbidden words a program uses, or None when the exercise forbids none."""
     words = exercise.probe.options.get("forbid")
-    return reading.words_reached(program, words) if words else None
+    return _words_reached(program, tuple(words)) if words else None
+
+
+@functools.lru_cache(maxsize=1024)  # the course's own programs come again with every submission
+def _words_reached(program, words):
+    return reading.words_reached(program, words)
 
 
 def observe(child, exercise, names, inputs, words=None):
@@ -60,6 +66,16 @@ def observe(child, exercise, names, inputs, words=None):
     if words is not None and not (seen.raised or seen.over):
         seen = Observation(value=seen.value, facts=dict(seen.facts) | {"vocabulary": words}, notes=seen.notes)
     return seen
+
+
+def counted(exercise):
+    """Return whether anything is counted on calls of its own."""
+    return any(key in _COUNTED for key in exercise.probe.options)
+
+
+def uncounted(exercise):
+    """Return the probe's options without those."""
+    return {key: value for key, value in exercise.probe.options.items() if key not in _COUNTED}
 
 
 def two_steps(exercise):
