@@ -160,7 +160,7 @@ class _Answers:
         facts = {}
         if not (raised or over):
             facts["inputs changed"] = inputs_changed(self.inputs, before, headers)
-            facts["writeable"] = self.kept.flags.writeable if isinstance(self.kept, np.ndarray) else None
+            facts["writeable"] = self.kept.flags.writeable if type(self.kept) is np.ndarray else None
         return {"value": plain(self.kept), "raised": _as_dict(raised), "over": over, "facts": facts, "notes": notes}
 
     def _reread(self, question):

@@ -57,11 +57,13 @@ def observe(child, exercise, names, inputs, words=None):
         Died, OverLimit, WireError: what became of the child.
     """
     first, beside = two_steps(exercise)
-    if _is_shared(exercise, inputs):
+    twice = _is_shared(exercise, inputs)
+    if twice:
         seen = _in_shared_memory(child, names, inputs, first, exercise.limits)
     else:
         seen = _ask(child, exercise, names, inputs, first, 1)
-    if beside and not (seen.raised or seen.over):
+    # After a call in shared memory one in memory of the child's own: an answer may behave where it knows it is watched.
+    if (beside or twice) and not (seen.raised or seen.over):
         seen = _counted(child, exercise, names, inputs, beside, seen)
     if words is not None and not (seen.raised or seen.over):
         seen = Observation(value=seen.value, facts=dict(seen.facts) | {"vocabulary": words}, notes=seen.notes)

@@ -38,7 +38,7 @@ def run(subject, inputs, options, limits):
     if "view_of" in options and not isinstance(value, Opaque):
         facts["layout"] = _layout(result, args[options["view_of"]])
     if options.get("writeable"):
-        facts["writeable"] = bool(result.flags.writeable) if isinstance(result, np.ndarray) else None
+        facts["writeable"] = bool(result.flags.writeable) if type(result) is np.ndarray else None
     del result
     try:
         more_facts, more_notes = measure(subject, lambda: fresh(inputs), function, options, limits.call_s, value)
@@ -101,7 +101,7 @@ def within(count, most):
 
 def _layout(result, source):
     """Return "view", "copy" or "partly": every bit of the source's memory is flipped and the result looked at again."""
-    if not isinstance(result, np.ndarray) or not result.size:
+    if type(result) is not np.ndarray or not result.size:
         return None
     owner = owner_of(source)
     if not np.may_share_memory(result, owner):
