@@ -1,5 +1,6 @@
 """The channel: one question, one answer, and no frame that costs the judge more than it says."""
 
+import gc
 import json
 import os
 import socket
@@ -234,9 +235,10 @@ def test_descriptors_from_a_child_are_not_taken():
     judge, child = pair()
     with Path(os.devnull).open("rb") as file:
         socket.send_fds(child.sock, [bytes(16) + encode("hello")], [file.fileno()] * 20)
+        gc.collect()  # what earlier tests left open goes now, not between the two counts
         before = len(list(Path("/proc/self/fd").iterdir()))
         assert judge.recv(GUARD_S) == "hello"
-        assert len(list(Path("/proc/self/fd").iterdir())) == before
+        assert len(list(Path("/proc/self/fd").iterdir())) <= before
 
 
 def test_a_frame_says_what_the_description_says():
