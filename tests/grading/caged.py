@@ -53,7 +53,7 @@ def run(runner, source, *inputs, limits=None, call_s=5.0):
 
 
 def own_files(names):
-    """Return the names that an answer can have made: a course that lies below the cage's /tmp shows its first folder."""
+    """Return the names an answer can have made: a course that lies below /tmp shows its first folder there."""
     places_of_the_course = [Path(place).parts for place in (places.ROOT, sys.prefix)]
     shown = {parts[2] for parts in places_of_the_course if parts[1:2] == ("tmp",)}
     return [name for name in names if name not in shown]
