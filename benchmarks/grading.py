@@ -1,11 +1,13 @@
 """A class graded by `lab grade` beside the same notebooks executed by `pytest --nbmake`, wall and CPU, in one run.
 
     python benchmarks/grading.py [--n 100] [--sample 6] [--all] [--bare]
+    python benchmarks/grading.py --flat [2000]
 
 Each submission is lesson 05 with ten of its exercises answered, two of them wrongly. With --bare it is only the setup,
 the answers and their checks, the least that nbmake could be given. nbmake executes a sample of the notebooks (with
 --all every one); the rest is extrapolated from the sample's mean without pytest's own start, which is measured apart.
-The grader grades them all, with a secret, so that everybody has inputs of their own.
+The grader grades them all, with a secret, so that everybody has inputs of their own. With --flat only the grader runs:
+what a submission costs among 100 and among many.
 """
 
 import argparse
@@ -20,6 +22,7 @@ from pathlib import Path
 
 from labsupport import answering, building, catalog
 from labsupport.places import NOTEBOOKS
+from labsupport.reading import load
 
 LESSON, COUNT, WRONG = "strides", 10, 2
 CHILDREN = 50
@@ -29,7 +32,7 @@ def class_of(n, folder, bare):
     """Write `n` notebooks, one per learner, and return their paths."""
     exercises = [e for e in catalog.exercises(LESSON) if e.kind != "prediction"][:COUNT]
     exercises += [e for e in catalog.exercises(LESSON) if e.kind == "prediction"][: COUNT - len(exercises)]
-    lesson = building.load(NOTEBOOKS / catalog.find_lesson(LESSON).notebook)
+    lesson = load(NOTEBOOKS / catalog.find_lesson(LESSON).notebook)
     known = {e.id for e in exercises}
     cells = [c for c in lesson["cells"] if not bare or _kept(c, known)]
     paths = []
@@ -122,6 +125,19 @@ def children():
     print(f"{CHILDREN} children alive   {held / 1e6:6.0f} MB in all (PSS of the whole tree)   limit 1,000 MB")
 
 
+def flat(n, bare):
+    """Print what a submission costs among 100 and among `n`; return 1 when it grows by more than a tenth."""
+    costs = []
+    for count in (100, n):
+        with tempfile.TemporaryDirectory() as folder:
+            class_of(count, Path(folder, "room"), bare)
+            wall, cpu = grade(Path(folder, "room"), 2)
+        costs.append(cpu / count)
+        each = f"{1000 * wall / count:6.0f} ms wall {1000 * cpu / count:6.0f} ms CPU"
+        print(f"lab grade --jobs 2   {count:>6,} submissions   each {each}", flush=True)
+    return int(costs[1] > 1.1 * costs[0])
+
+
 def main():
     """Print costs and ratios; return 1 when a ratio is below what the course promises."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -131,11 +147,16 @@ def main():
     parser.add_argument("--sample", type=int, default=6, help="notebooks that nbmake executes (default 6)")
     parser.add_argument("--bare", action="store_true", help="notebooks of answers and checks only")
     parser.add_argument("--all", action="store_true", help="let nbmake execute every notebook")
+    parser.add_argument(
+        "--flat", type=int, nargs="?", const=2000, metavar="N", help="only costs among 100 and among N (2000)"
+    )
     args = parser.parse_args()
     if sys.platform != "linux":
         print("grading in a cage needs Linux")
         return 0
     _adopt()
+    if args.flat:
+        return flat(args.flat, args.bare)
     children()
     with tempfile.TemporaryDirectory() as folder:
         room, hundred = Path(folder, "room"), Path(folder, "hundred")

@@ -10,7 +10,10 @@ import textwrap
 
 from labsupport.course import Answer, Exercise
 
-__all__ = ["definition_in", "live_source", "load", "reference_answer", "same_program", "source_of", "specimen_answer"]
+__all__ = [
+    "definition_in", "live_source", "load", "reference_answer", "same_program", "source_of", "specimen_answer",
+    "without_magic",
+]  # fmt: skip
 
 
 def source_of(obj, name, setup=""):
@@ -105,8 +108,17 @@ def _live_source(obj):
     return definition_in(text, obj.__name__, near=code.co_firstlineno)
 
 
+_RANKS = re.compile(r"\A\s*%%torchrun\b")
+
+
+def without_magic(text):
+    """Return a cell's text with a leading `%%torchrun` line as a comment: the rest is a program, its lines stay."""
+    return text.replace("%%torchrun", "# %%torchrun", 1) if _RANKS.match(text) else text
+
+
 def definition_in(text, name, near=None):
     """Return the text of the definition of `name` in `text` (the one at line `near` when several), or None."""
+    text = without_magic(text)
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):
@@ -136,7 +148,7 @@ def same_program(a, b):
 
 
 def _shape_of(source):
-    tree = ast.parse(textwrap.dedent(source))
+    tree = ast.parse(textwrap.dedent(without_magic(source)))
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and ast.get_docstring(node, False):
             node.body = node.body[1:] or [ast.Pass()]

@@ -3,19 +3,21 @@
 A notebook in memory is a plain dict in the shape of nbformat 4.5 whose cells hold their `source` as one text.
 """
 
+import ast
 import hashlib
 import json
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from labsupport.catalog import marker_of
+from labsupport.catalog import find_lesson, marker_of
 from labsupport.errors import LabError, UsageError
-from labsupport.places import NOTEBOOKS, ROOT, SOURCE
+from labsupport.places import NOTEBOOKS, SOURCE
+from labsupport.reading import shown, text_of_source
 
 __all__ = [
-    "FOREIGN", "SourceCell", "build", "built", "checks_in", "content_id", "dump", "exercise_id_of", "graft", "load",
-    "read_source", "sources", "text_of_source",
+    "FOREIGN", "SourceCell", "build", "built", "checks_in", "content_id", "dump", "exercise_id_of", "graft",
+    "read_source", "sources",
 ]  # fmt: skip
 
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
@@ -46,13 +48,11 @@ def sources(names=()):
     found = sorted(path for path in SOURCE.glob("*.py") if _SOURCE_NAME.match(path.name))
     if not names:
         return found
-    from labsupport.catalog import find_lesson
-
     stems = [_stem(name) for name in names]
     wanted = ["home" if stem == "home" else find_lesson(stem).notebook.removesuffix(".ipynb") for stem in stems]
     missing = [stem for stem in wanted if not (SOURCE / f"{stem}.py").is_file()]
     if missing:
-        raise UsageError(f"there is no source called {missing[0]}.py", next_step=f"look in {_shown(SOURCE)}")
+        raise UsageError(f"there is no source called {missing[0]}.py", next_step=f"look in {shown(SOURCE)}")
     return [SOURCE / f"{stem}.py" for stem in dict.fromkeys(wanted)]
 
 
@@ -90,27 +90,6 @@ def read_source(source):
         cells.append(SourceCell(cell.cell_type, text, cursor + 1, dict(cell.metadata)))
         cursor += text.count("\n") + 1 if text else 0
     return cells
-
-
-def text_of_source(source):
-    """Return the text of a source file.
-
-    Raises:
-        LabError: it cannot be opened, or is not text in UTF-8; says which file.
-    """
-    path = Path(source)
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise LabError(f"{_shown(path)} cannot be read", why=_why_closed(path, error)) from None
-    except UnicodeDecodeError as error:
-        line = path.read_bytes()[: error.start].count(b"\n") + 1
-        why = f"line {line} is not text in UTF-8"
-        raise LabError(f"{_shown(path)} cannot be read", why=why, next_step="save it as UTF-8") from None
-
-
-def _why_closed(path, error):
-    return "it is a folder" if path.is_dir() else error.strerror or str(error)
 
 
 def _header_length(lines):
@@ -201,78 +180,6 @@ def _json(value, ascii_only):
     return json.dumps(value, ensure_ascii=ascii_only, indent=1, sort_keys=True, separators=(",", ": "))
 
 
-def load(path):
-    """Return the notebook stored at `path`, every source as one text.
-
-    What only says how cells are named and numbered is mended, since no answer hangs on it: an id that is not text
-    is left out, a format's minor number that is not a whole number becomes 5.
-
-    Raises:
-        LabError: the file is missing, unreadable, not JSON, not a notebook, or older than format 4.
-    """
-    path = Path(path)
-    try:
-        notebook = json.loads(path.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError:
-        raise LabError(f"there is no notebook {_shown(path)}", next_step="lab start copies lessons to work/") from None
-    except OSError as error:
-        raise LabError(f"{_shown(path)} cannot be opened", why=_why_closed(path, error)) from None
-    except UnicodeDecodeError:
-        raise _not_a_notebook(path, "it is not text in UTF-8") from None
-    except (ValueError, RecursionError):
-        raise _not_a_notebook(path, _why_not_json(path)) from None
-    if reason := _why_not_a_notebook(notebook):
-        raise _not_a_notebook(path, reason)
-    notebook.setdefault("metadata", {})
-    if type(notebook.get("nbformat_minor", 5)) is not int:
-        notebook["nbformat_minor"] = 5
-    for cell in notebook["cells"]:
-        cell["source"] = "".join(cell["source"])
-        cell.setdefault("metadata", {})
-        if not isinstance(cell.get("id"), str):
-            cell.pop("id", None)
-    return notebook
-
-
-def _why_not_json(path):
-    text = path.read_text(encoding="utf-8-sig")
-    if not text.strip():
-        return "the file is empty"
-    if re.search(r"^(<<<<<<<|>>>>>>>) ", text, re.MULTILINE):
-        return "it holds the conflict markers of a git merge"
-    return "it is not complete JSON: it ends early or was edited by hand"
-
-
-def _why_not_a_notebook(value):
-    if not isinstance(value, dict) or not isinstance(value.get("nbformat"), int):
-        return "it is JSON, but not a notebook"
-    if value["nbformat"] != 4:
-        return f"it is in notebook format {value['nbformat']}, and the course writes format 4"
-    cells = value.get("cells")
-    if not isinstance(cells, list):
-        return "it is JSON, but its cells are missing"
-    if not isinstance(value.get("metadata", {}), dict):
-        return "its metadata is not a table"
-    for number, cell in enumerate(cells, 1):
-        if not isinstance(cell, dict) or cell.get("cell_type") not in ("code", "markdown", "raw"):
-            return f"cell {number} is not a notebook cell"
-        text = cell.get("source")
-        if not isinstance(text, str | list) or not all(isinstance(part, str) for part in text):
-            return f"cell {number} has no text"
-        if not isinstance(cell.get("metadata", {}), dict):
-            return f"cell {number} has metadata that is not a table"
-    return None
-
-
-def _not_a_notebook(path, why):
-    return LabError(
-        f"{_shown(path)} cannot be read as a notebook",
-        why=why,
-        next_step="the file is left as it is: repair it, take a copy from .lab/backups, "
-        "or move it away and run `lab start` for a fresh one",
-    )
-
-
 def graft(notebook, answers):
     """Return a copy of `notebook` with `answers` ({exercise id: source}) in its exercise cells, markers kept.
 
@@ -283,11 +190,42 @@ def graft(notebook, answers):
     for cell in notebook["cells"]:
         marker = marker_of(cell["source"]) if cell["cell_type"] == "code" else None
         if marker in left:
-            cell = cell | {"source": _marked(left.pop(marker), marker), "outputs": [], "execution_count": None}
+            source = _grafted(left.pop(marker), marker, cell["source"])
+            cell = cell | {"source": source, "outputs": [], "execution_count": None}
         cells.append(cell)
     if left:
         raise LabError(f"the notebook has no cell for {', '.join(left)}", next_step="look for its marker comment")
     return notebook | {"cells": cells}
+
+
+def _grafted(source, exercise, shipped):
+    """Return an answer as the text of its cell: marked, and where ranks run the cell, with all that they need."""
+    if not shipped.startswith("%%") or source.startswith("%%"):
+        return _marked(source, exercise)
+    magic, _, stub = shipped.partition("\n")
+    lines = source.strip("\n").split("\n")
+    body = "\n".join(line for line in lines if line != f"# {magic}" and marker_of(line) != exercise).strip("\n")
+    imports, guard = _around(stub, body)
+    parts = [f"{magic}\n# exercise: {exercise}", *([imports] if imports else []), body, *([guard] if guard else [])]
+    return "\n".join([parts[0], "\n\n".join(parts[1:])])
+
+
+def _around(stub, body):
+    """Return what of a stub an answer lacks to run by itself: its imports, and what it does when it is the program."""
+    try:
+        shipped, own = ast.parse(stub).body, ast.parse(body).body
+    except (SyntaxError, ValueError):
+        return "", ""
+    known = {ast.unparse(node) for node in own}
+    imports = [node for node in shipped if isinstance(node, ast.Import | ast.ImportFrom)]
+    guards = [node for node in shipped if _is_guard(node)]
+    lacking = [ast.get_source_segment(stub, node) for node in imports if ast.unparse(node) not in known]
+    guard = ast.get_source_segment(stub, guards[-1]) if guards and not any(map(_is_guard, own)) else ""
+    return "\n".join(lacking), guard
+
+
+def _is_guard(node):
+    return isinstance(node, ast.If) and "__name__" in ast.unparse(node.test)
 
 
 def _marked(source, exercise):
@@ -299,9 +237,3 @@ def _marked(source, exercise):
         magic, _, rest = source.partition("\n")
         return f"{magic}\n{line}\n{rest}"
     return f"{line}\n{source}"
-
-
-def _shown(path):
-    """Return a path as people read it: below the course when it lies there."""
-    path = Path(path)
-    return path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else str(path)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from labsupport.errors import LabError, UsageError
 from labsupport.places import NOTEBOOKS, ROOT, SOURCE
+from labsupport.reading import load, text_of_source
 
 __all__ = [
     "PLAN", "Lesson", "cells_as_built", "exercises", "find_exercise", "find_lesson", "lessons", "marker_of",
@@ -105,8 +106,6 @@ def _lesson(number, slug, subject, source):
 
 def _text_of(source):
     """Return (a source's text, ""), or ("", why it cannot be read): one broken lesson does not take the list along."""
-    from labsupport.building import text_of_source
-
     try:
         return text_of_source(source), ""
     except LabError as error:
@@ -235,8 +234,6 @@ def cells_as_built(slug):
     Raises:
         LabError: the file is not the notebook that `lab build` makes.
     """
-    from labsupport.building import load
-
     lesson = next(known for known in lessons() if known.slug == slug)
     path = NOTEBOOKS / lesson.notebook
     if not path.exists():

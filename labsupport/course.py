@@ -4,6 +4,7 @@ notebook file -> Answer -> Observation -> Verdict -> screen, journal, report
 """
 
 import enum
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -13,8 +14,9 @@ __all__ = [
     "Observation", "Outcome", "Probe", "Raised", "Verdict",
 ]  # fmt: skip
 
-KINDS = ("function", "class", "prediction", "debug", "budget")
+KINDS = ("function", "class", "prediction", "debug", "budget", "ranks", "artifact")
 _NOTHING: Mapping = MappingProxyType({})
+_HEAVY = re.compile(r"(import|from)\s+(torch|zarr|h5py)\b")
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,16 @@ class Exercise:
     def slug(self):
         """The lesson's slug as used in files: `start_here` for `start-here/return-shape`."""
         return self.id.split("/")[0].replace("-", "_")
+
+    @property
+    def on_ranks(self):
+        """Whether its answer is a `%%torchrun` cell: a program of its own that several processes run."""
+        return self.probe.name == "ranks"
+
+    @property
+    def needs_libraries(self):
+        """Whether its answers use a library that takes seconds to load: torch, zarr or h5py, by its `setup`."""
+        return any(_HEAVY.match(line) for line in self.setup.splitlines())
 
     @property
     def short_id(self):

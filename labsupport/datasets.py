@@ -1,17 +1,21 @@
 """The small real data the lessons use: `load(name)` returns a fresh array, checked against its recorded SHA-256.
 
-Origin, licence and what each file cannot support stand in `data/README.md`.
+Origin, licence and what each file cannot support stand in `data/README.md`. `crops()` cuts a stack of overlapping
+pictures out of one photograph, at run time. "turbidity" does not come with the course but with pvlib, which is
+optional; nothing is ever downloaded.
 """
 
 import difflib
 import hashlib
+import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from labsupport import places
 from labsupport.errors import LabError
 
-__all__ = ["DATASETS", "Dataset", "load", "locate"]
+__all__ = ["DATASETS", "TURBIDITY", "WEATHER", "Dataset", "crops", "load", "locate"]
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,35 @@ def _read_altitude(path):
     return metres
 
 
+# Column of "weather" -> its unit, in order. Radiation is the energy that arrived in the hour that ends with the row.
+WEATHER = {
+    "global": "Wh/m2",  # on a level square metre: direct and diffuse
+    "direct": "Wh/m2",  # on a square metre that faces the sun
+    "diffuse": "Wh/m2",  # on a level square metre, from the sky
+    "air": "degrees Celsius",
+    "dew point": "degrees Celsius",
+    "humidity": "percent",
+    "pressure": "millibar",
+    "wind": "metres per second",
+}
+
+
+def _read_weather(path):
+    """Return the measurements; the file's first four columns say when."""
+    import numpy as np
+
+    table = np.loadtxt(path, delimiter=",", skiprows=1, dtype=np.float32, encoding="utf-8")  # (8760, 12)
+    return table[:, 4:].copy()  # owns its memory
+
+
+def _read_turbidity(path):
+    """Return the codes as they are stored, (row, column, month); turbidity is a twentieth of a code."""
+    import h5py
+
+    with h5py.File(path, "r") as stored:
+        return stored["LinkeTurbidity"][:]
+
+
 DATASETS = (
     Dataset(
         "altitude", "altitude.h5", "d3cad4677889aca72b92cbc4882e3f95024bf288888ec549362bd44563d0defd",
@@ -94,9 +127,19 @@ DATASETS = (
         "flower", "flower.jpg", "a77f6ec41e353afdf8bdff2ea981b2955535d8d83294f8cfa49cf4e423dd5638",
         (427, 640, 3), "uint8", "brightness, 0 to 255: red, green, blue", _read_picture,
     ),
+    Dataset(
+        "weather", "weather.csv", "da8d92cd3f702b8a84058bb3104f872de3e32b969b54b720ed4aab60a60014ed",
+        (8760, 8), "float32", "one row an hour; `WEATHER` has the unit of each column", _read_weather,
+    ),
 )  # fmt: skip
 
-_BY_NAME = {dataset.name: dataset for dataset in DATASETS}
+# Optional: a file of the installed package pvlib, 112 MB once decoded. The months are its last axis.
+TURBIDITY = Dataset(
+    "turbidity", "LinkeTurbidities.h5", "34c7e4c0bf865416ecbbfc32b0c3e9b56039a6aadff6997cc3c9ccae8c63e931",
+    (2160, 4320, 12), "uint8", "Linke turbidity of the air, times 20", _read_turbidity,
+)  # fmt: skip
+
+_BY_NAME = {dataset.name: dataset for dataset in (*DATASETS, TURBIDITY)}
 _checked = set()
 
 
@@ -106,10 +149,11 @@ def load(name):
     Args:
         name: "altitude" (2160, 4320) int16, metres, row 0 at 90 N, column 0 at 180 W, 0 = no data; "digits"
             (1797, 8, 8) uint8, 0 to 16; "digit_labels" (1797,) uint8; "cell" (660, 550) uint8; "retina"
-            (1411, 1411, 3), "china" and "flower" (427, 640, 3) uint8, red, green, blue.
+            (1411, 1411, 3), "china" and "flower" (427, 640, 3) uint8, red, green, blue; "weather" (8760, 8) float32,
+            one row an hour, columns and units in `WEATHER`; "turbidity" (2160, 4320, 12) uint8, with pvlib only.
 
     Raises:
-        LabError: the name is unknown, or the file is missing or differs from its recorded SHA-256.
+        LabError: the name is unknown, the file is missing or differs from its recorded SHA-256, or pvlib is needed.
     """
     dataset = _find(name)
     return dataset.read(_verified(dataset))
@@ -126,13 +170,13 @@ def _find(name):
     near = difflib.get_close_matches(str(name), _BY_NAME, n=3, cutoff=0.5) or list(_BY_NAME)
     raise LabError(
         f"no data set is called {name!r}",
-        why=f"the course has {', '.join(_BY_NAME)}",
+        why=f"the course has {', '.join(dataset.name for dataset in DATASETS)}; turbidity comes with pvlib",
         next_step="write one of: " + ", ".join(repr(n) for n in near),
     )
 
 
 def _verified(dataset):
-    path = places.DATA / dataset.file
+    path = _pvlibs(dataset) if dataset is TURBIDITY else places.DATA / dataset.file
     if path in _checked:
         return path
     try:
@@ -148,7 +192,54 @@ def _verified(dataset):
     return path
 
 
+def _pvlibs(dataset):
+    """Return the path of a file that pvlib installs; pvlib itself is not imported."""
+    found = importlib.util.find_spec("pvlib")
+    if found is None or not found.submodule_search_locations:
+        raise LabError(
+            f"{dataset.name} needs the package pvlib, which is not installed",
+            why="the file is larger than all the course's data together, so it is an optional extra",
+            next_step="python -m pip install pvlib, then restart the kernel; every lesson works without it",
+        )
+    return Path(found.submodule_search_locations[0]) / "data" / dataset.file
+
+
 def _damaged(dataset, what, why):
     """Return the error to raise. Nothing is repaired here: the file may be the reader's own."""
+    if dataset is TURBIDITY:
+        step = "python -m pip install --force-reinstall --no-deps pvlib==0.16.1"
+        return LabError(f"pvlib's {dataset.file} {what}", why=why, next_step=step)
     restore = f"git checkout -- data/{dataset.file}"
     return LabError(f"data/{dataset.file} {what}", why=why, next_step=f"restore it, in the course's folder: {restore}")
+
+
+def crops(count=1024, side=128):
+    """Return the first `count` square pieces of the retina's green channel: (count, side, side), uint8, 0 to 255.
+
+    The pieces start on a grid of 64 pixels, row by row; after the last comes the photograph turned by a quarter,
+    three times over. They overlap and are one eye: good for storage and throughput, no independent samples. Pieces
+    that lie in the black border hold nothing but 0. The same call gives the same bytes on one JPEG decoder.
+
+    Args:
+        count: how many, from 1; for `side` 128 up to 1764.
+        side: pixels, from 1 to 1411.
+
+    Raises:
+        LabError: the photograph does not have that many pieces of that size, or is damaged.
+    """
+    import numpy as np
+
+    green = load("retina")[:, :, 1]  # (row, column)
+    starts = range(0, len(green) - side + 1, 64) if side > 0 else ()
+    most = 4 * len(starts) ** 2
+    if not 1 <= count <= most:
+        raise LabError(
+            f"{count:,} pieces of {side} x {side} pixels were asked for",
+            why=f"the photograph has {most:,} of that size" if most else "its sides are 1 to 1411 pixels",
+            next_step="ask for fewer, or for smaller ones",
+        )
+    places_of = ((turn, row, column) for turn in range(4) for row in starts for column in starts)
+    stack = np.empty((count, side, side), np.uint8)
+    for piece, (turn, row, column) in zip(stack, places_of):
+        piece[:] = np.rot90(green, turn)[row : row + side, column : column + side]
+    return stack

@@ -3,10 +3,10 @@
 import dataclasses
 
 from labsupport.answering import load, reference_answer, specimen_answer
-from labsupport.comparing import differs, show_value
 from labsupport.course import Observation, Raised
+from labsupport.describing import show_value
 from labsupport.inputs import PUBLIC_SEED, inputs_for
-from labsupport.judging import Observed, alike, judge
+from labsupport.judging import FAILED, Observed, judge, settle
 from labsupport.probing import Subject, observe
 from labsupport.probing.plain import plain_literal
 
@@ -78,27 +78,31 @@ def _specimen(exercise, misconception, seed):
     return tuple(_run_now(value, inputs) for inputs in inputs_for(exercise, seed))
 
 
-def _like(exercise, seen, index, seed):
-    """Return the misconceptions whose specimens do on one case what was seen there: most are ruled out by that."""
+def _on_one_case(exercise, misconceptions, index, seed):
+    """Return {misconception id: what its specimen does on one case alone}: most are ruled out by that."""
     if exercise.kind == "prediction":
-        observed = specimen_observations(exercise, seed)
-        return [m for m in exercise.misconceptions if alike(seen, observed[m.id][index])]
+        return {name: seen[index] for name, seen in specimen_observations(exercise, seed, misconceptions).items()}
     inputs = inputs_for(exercise, seed)[index]
 
     def on_this_case(misconception):
         answer = specimen_answer(exercise, misconception, seed)
-        subject = Subject(answer.names, load(answer), answer.source)
+        subject = _subject(exercise, answer)
         return observe(exercise.probe, subject, inputs, exercise.limits)
 
     def kept(m):
         return _kept(("specimen", m.id, index), exercise, seed, lambda: on_this_case(m))
 
-    return [m for m in exercise.misconceptions if alike(seen, kept(m))]
+    return {m.id: kept(m) for m in misconceptions}
 
 
 def _observe_answer(exercise, answer, seed):
-    subject = Subject(answer.names, load(answer), answer.source)
-    return observe_subject(exercise, subject, seed)
+    return observe_subject(exercise, _subject(exercise, answer), seed)
+
+
+def _subject(exercise, answer):
+    """Return an answer ready to be driven; what runs on ranks is executed there and not here."""
+    namespace = {} if exercise.on_ranks else load(answer)
+    return Subject(answer.names, namespace, answer.source, own=True)
 
 
 def _run_now(function, inputs):
@@ -118,19 +122,16 @@ def verdict_on(exercise, subject, seed=PUBLIC_SEED, *, untouched=False, reveal=T
     if untouched:
         return judge(exercise, Observed(answer=None, reference=(), untouched=True))
     answer = observe_subject(exercise, subject, seed)
-    first = Observed(answer=answer, reference=reference_observations(exercise, seed))
-    verdict = judge(exercise, first, reveal=reveal)
-    if verdict.outcome.value in ("passed", "not yet", "grader fault"):
+    verdict = settle(
+        exercise,
+        Observed(answer=answer, reference=reference_observations(exercise, seed)),
+        lambda misconceptions, index: _on_one_case(exercise, misconceptions, index, seed),
+        lambda misconceptions: specimen_observations(exercise, seed, misconceptions),
+        reveal=reveal,
+    )
+    if not reveal or verdict.outcome not in FAILED:
         return verdict
-    index = next(i for i, pair in enumerate(zip(answer, first.reference, strict=True)) if differs(*pair))
-    # One that remembers earlier cases may look different alone: without a likeness all are observed in full.
-    for only in (_like(exercise, answer[index], index, seed), exercise.misconceptions):
-        specimens = specimen_observations(exercise, seed, only)
-        seen = Observed(answer=answer, reference=first.reference, specimens=specimens)
-        verdict = judge(exercise, seen, reveal=reveal)
-        if verdict.misconception:
-            break
-    return dataclasses.replace(verdict, call=_call_of(exercise, verdict.case, seed)) if reveal else verdict
+    return dataclasses.replace(verdict, call=_call_of(exercise, verdict.case, seed))
 
 
 _LONGEST_CALL = 140

@@ -15,6 +15,7 @@ from dataclasses import asdict
 from labsupport import answering, catalog
 from labsupport.course import Answer, Outcome, Verdict
 from labsupport.grading.finding import Taken
+from labsupport.rank_answers import verdict_on_cell
 
 __all__ = ["run_in_child"]
 
@@ -123,6 +124,8 @@ def _judge_taken(taken):
     from labsupport.probing import Subject
 
     exercise = catalog.find_exercise(taken.exercise)
+    if exercise.on_ranks:
+        return verdict_on_cell(exercise, taken.source, reveal=False)
     namespace = {"__name__": "__answer__"}
     _run_quietly([exercise.setup, *taken.helpers], namespace)
     try:

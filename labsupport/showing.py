@@ -3,7 +3,7 @@
 import html
 import re
 
-__all__ = ["Code", "Message", "show_verdict"]
+__all__ = ["Code", "Message", "Table", "plain", "show_verdict"]
 
 # One colour per tone, for the bar at the side: it has to stand out on Lab's light and dark background alike. The first
 # word says the same, so colour is never alone.
@@ -39,7 +39,7 @@ class Message:
     @staticmethod
     def _line(label, text, width):
         start = f"  {label + ':' if label else '':<{width}} "
-        return start + ("\n" + " " * len(start)).join(text.splitlines())
+        return start + ("\n" + " " * len(start)).join(plain(text).splitlines())
 
     __repr__ = __str__
 
@@ -57,10 +57,60 @@ class Code(str):
     """Text of a `Message` that is a program: shown with its own line breaks, in a fixed width."""
 
 
+class Table(Code):
+    """Text of a `Message` in columns: aligned as text, a table as HTML.
+
+    Args:
+        rows: tuples of texts, the first those that stand above the columns; empty columns are left out.
+    """
+
+    def __new__(cls, rows):
+        kept = [i for i in range(len(rows[0])) if any(row[i] for row in rows[1:])]
+        rows = [tuple(row[i] for i in kept) for row in rows]
+        widths = [max(map(len, column)) for column in zip(*rows)]
+        lines = ["  ".join(f"{text:<{width}}" for text, width in zip(row, widths)).rstrip() for row in rows]
+        table = super().__new__(cls, "\n".join(lines))
+        table.rows = tuple(rows)
+        return table
+
+
+_FENCED = re.compile(r"\s*^```\w*\n(.*?)\n```$\s*", re.DOTALL | re.MULTILINE)
+
+
+def plain(text):
+    """Return text for a terminal: lines between ``` fences are set in by four spaces, and the fences are gone."""
+    parts = _FENCED.split(text)
+    parts[1::2] = ["\n" + "\n".join("    " + line for line in part.splitlines()) + "\n" for part in parts[1::2]]
+    return "".join(parts).strip("\n") if len(parts) > 1 else text
+
+
+_CELL = "padding:0 1em .1em 0;text-align:left;vertical-align:top;border:0"
+
+
+def _as_table(rows):
+    head = "".join(f'<th scope="col" style="{_CELL}">{_with_code(text)}</th>' for text in rows[0])
+    body = "".join(
+        f'<tr style="{_INHERIT}">' + "".join(f'<td style="{_CELL}">{_with_code(text)}</td>' for text in row) + "</tr>"
+        for row in rows[1:]
+    )
+    look = "border:0;border-collapse:collapse;margin:0;font-size:inherit;color:inherit"
+    table = f'<table style="{look}"><thead><tr style="{_INHERIT}">{head}</tr></thead><tbody>{body}</tbody></table>'
+    # On a narrow page it is the table that scrolls, also by the keyboard: letters in a column could not be read.
+    return f'<div role="region" aria-label="table" tabindex="0" style="overflow-x:auto">{table}</div>'
+
+
 def _as_html(text):
+    if isinstance(text, Table):
+        return _as_table(text.rows)
     if isinstance(text, Code):
         return f'<pre style="{_INHERIT};margin:0;overflow-x:auto">{html.escape(text)}</pre>'
-    return f'<span style="white-space:pre-wrap;overflow-wrap:anywhere">{_with_code(text)}</span>'
+    return "".join(
+        _as_html(Code(part))
+        if i % 2
+        else f'<span style="white-space:pre-wrap;overflow-wrap:anywhere">{_with_code(part)}</span>'
+        for i, part in enumerate(_FENCED.split(text))
+        if part
+    )
 
 
 _LINK = re.compile(r"https://[^\s<>\"'`]+[^\s<>\"'`.,;)]")
@@ -72,7 +122,7 @@ def _with_code(text):
     if len(parts) % 2 == 0:  # an odd backtick belongs to the text
         return _with_links(text)
     return "".join(
-        f'<code style="{_INHERIT}">{html.escape(part)}</code>' if i % 2 else _with_links(part)
+        f'<code style="{_INHERIT};white-space:pre-wrap">{html.escape(part)}</code>' if i % 2 else _with_links(part)
         for i, part in enumerate(parts)
     )
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import little_course
 
 from labsupport import workspace
-from labsupport.building import load
+from labsupport.reading import load
 
 ANSWER = "# exercise: demo/double-up\ndef double_up(x):\n    return x + x  # the learner's"
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND

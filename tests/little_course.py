@@ -3,7 +3,7 @@
 from pathlib import Path
 from textwrap import dedent
 
-from labsupport import building, catalog, workspace
+from labsupport import building, catalog, reading, workspace
 from labsupport.course import Case, Exercise, Misconception
 from labsupport.linting import links
 
@@ -92,8 +92,9 @@ def use(root, put=setattr):
     notebooks = Path(root) / "notebooks"
     source = notebooks / "source"
     source.mkdir(parents=True, exist_ok=True)
-    for module in (building, catalog, links):
+    for module in (catalog, links, reading):
         put(module, "ROOT", Path(root))
+    for module in (building, catalog, links):
         put(module, "NOTEBOOKS", notebooks)
     for module in (building, catalog):
         put(module, "SOURCE", source)

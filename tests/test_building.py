@@ -7,9 +7,10 @@ import little_course
 import nbformat
 import pytest
 
-from labsupport.building import build, built, dump, graft, load, read_source, sources
+from labsupport.building import build, built, dump, graft, read_source, sources
 from labsupport.cli import main
 from labsupport.errors import LabError
+from labsupport.reading import load
 
 
 @pytest.fixture

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labsupport.comparing import compare, describe
+from labsupport.comparing import compare
 from labsupport.course import Observation, Raised
+from labsupport.describing import describe, describe_prediction
 from labsupport.probing.plain import plain
 
 
@@ -111,3 +112,22 @@ def test_exceptions_are_compared_by_type():
         describe(compare(Observation(value=(3,)), value_error), reveal=False)
         == "Returns (3,) where ValueError should be raised."
     )
+
+
+@pytest.mark.parametrize(
+    "got, expected, told",
+    [
+        ("typeerror", "error", "the word here is 'error'"),
+        ("typeerror", 3, "the word here is 'error'"),
+        ("typeerror", "indexerror", "not what happens"),
+        ("error", 3, "not what happens"),
+        ("1,000", 1000, "without quotes"),
+        ("-1", -1, "without quotes"),
+        (7, 8, "not what happens"),
+    ],
+)
+def test_a_word_that_may_mean_what_is_right_is_not_called_wrong(got, expected, told):
+    difference = compare(Observation(value=got), Observation(value=expected))
+    said = describe_prediction(difference, reveal=False)
+    assert told in said
+    assert ("not what happens" in said) == (told == "not what happens")

@@ -18,19 +18,28 @@ from labsupport.probing import Subject
 EXERCISES = catalog.exercises()
 CODE = [e for e in EXERCISES if e.kind != "prediction"]
 SEEDS = range(20)
+RANK_SEEDS = range(3)  # an answer on ranks takes a hundred times as long
+RANK_MUTANTS = 12  # of one exercise, spread over its reference
 FLOOR = 0.9
+ON_RANKS = [e for e in EXERCISES if e.on_ranks]
 
 
 def named(exercises):
     return pytest.mark.parametrize("exercise", exercises, ids=lambda e: e.id)
 
 
-def subject_of(exercise, source):
-    return Subject(exercise.names, answering.load(Answer(source, exercise.names)), source)
+def seeds_of(exercise):
+    return RANK_SEEDS if exercise.on_ranks else SEEDS
 
 
-def verdict_of(exercise, source, seed=0):
-    return verdict_on(exercise, subject_of(exercise, source), seed)
+def subject_of(exercise, source, own=False):
+    namespace = {} if exercise.on_ranks else answering.load(Answer(source, exercise.names))
+    return Subject(exercise.names, namespace, source, own=own)
+
+
+def verdict_of(exercise, source, seed=0, own=True):
+    """Return the verdict on a program; those not `own` get ranks of their own, as a learner's answer does."""
+    return verdict_on(exercise, subject_of(exercise, source, own), seed)
 
 
 @functools.cache
@@ -61,14 +70,15 @@ def test_stub_is_not_yet(exercise):
         untouched = answering.same_program(source, answering.definition_in(stub, exercise.names[0]))
         verdict = verdict_on(exercise, None, untouched=untouched)
         if exercise.kind != "debug":  # a broken program runs; only the comparison with the shipped text tells it apart
-            assert verdict_of(exercise, f"{exercise.setup}\n{stub}").outcome is Outcome.NOT_YET
+            program = f"{exercise.setup}\n{answering.without_magic(stub)}"
+            assert verdict_of(exercise, program).outcome is Outcome.NOT_YET
     assert verdict.outcome is Outcome.NOT_YET
 
 
 @named(EXERCISES)
-def test_reference_passes_on_twenty_seeds(exercise):
+def test_reference_passes_on_many_seeds(exercise):
     source = answering.reference_answer(exercise).source
-    for seed in SEEDS:
+    for seed in seeds_of(exercise):
         verdict = verdict_of(exercise, source, seed)
         assert verdict.outcome is Outcome.PASSED, (seed, verdict)
 
@@ -79,16 +89,14 @@ def test_other_right_answers_pass(exercise):
     assert answers, f"{exercise.id}: write another right answer in tests/answers/{exercise.slug}.py"
     for answer in answers:
         source = answering.source_of(answer, exercise.names[0], exercise.setup)
-        for seed in range(3):
-            assert verdict_of(exercise, source, seed).outcome is Outcome.PASSED, (
-                source,
-                verdict_of(exercise, source, seed),
-            )
+        for seed in range(1 if exercise.on_ranks else 3):
+            verdict = verdict_of(exercise, source, seed, own=False)
+            assert verdict.outcome is Outcome.PASSED, (source, verdict)
 
 
 @named(EXERCISES)
 def test_every_specimen_gets_its_own_message(exercise):
-    for seed in SEEDS:
+    for seed in seeds_of(exercise):
         reference = reference_observations(exercise, seed)
         observed = specimen_observations(exercise, seed)
         for misconception in exercise.misconceptions:
@@ -135,6 +143,21 @@ def test_reference_keeps_well_within_its_budgets(exercise):
         for note, option in keys.items():
             if note in seen.notes:
                 assert seen.notes[note] <= 0.6 * exercise.probe.options[option], (note, seen.notes[note])
+
+
+@named([e for e in CODE if {"max_allocated", "max_kept", "max_steps", "releases"} & set(e.probe.options)])
+def test_what_is_counted_depends_on_shapes_and_not_on_contents(exercise):
+    """A grader counts the course's own programs once, on the public inputs, for everybody's."""
+    public = specimen_observations(exercise) | {None: reference_observations(exercise)}
+    for seed in range(1, 6):
+        seen = specimen_observations(exercise, seed) | {None: reference_observations(exercise, seed)}
+        for name, observations in public.items():
+            assert [_counts(one) for one in seen[name]] == [_counts(one) for one in observations], (name, seed)
+
+
+def _counts(seen):
+    told = {key: seen.facts.get(key) for key in ("allocation", "kept", "steps", "released")}
+    return told, seen.raised and seen.raised.type, bool(seen.over)
 
 
 @named(EXERCISES)
@@ -255,15 +278,23 @@ def mutants(source):
         wanted += 1
 
 
+def sampled(exercise, changes):
+    """Return the changes of a reference that are tried: all, or for ranks some, spread over its text."""
+    changes = list(changes)
+    if not exercise.on_ranks or len(changes) <= RANK_MUTANTS:
+        return changes
+    return [changes[i * len(changes) // RANK_MUTANTS] for i in range(RANK_MUTANTS)]
+
+
 def test_mutants_of_references_are_killed(record_property):
     """Survivors need a reason in `EQUIVALENT_MUTANTS` of tests/answers/<lesson>.py: {(exercise id, change): reason}."""
     killed, survivors = 0, []
     for exercise in CODE:
         source = answering.reference_answer(exercise).source
         reference = reference_observations(exercise)
-        for change, mutant in mutants(source):
+        for change, mutant in sampled(exercise, mutants(source)):
             try:
-                seen = observe_subject(exercise, subject_of(exercise, mutant))
+                seen = observe_subject(exercise, subject_of(exercise, mutant, own=True))
             except Exception:
                 killed += 1  # it does not even load
                 continue

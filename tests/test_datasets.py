@@ -1,5 +1,6 @@
 """The data files are the ones the manifest describes, and a damaged one is named and left alone."""
 
+import dataclasses
 import gzip
 import hashlib
 import importlib.util
@@ -84,6 +85,99 @@ def test_digits_and_labels_belong_together():
     assert (digits.max(), labels.max(), len(digits)) == (16, 9, len(labels))
     centres = digits[:, 2:6, 3:5].mean(axis=(1, 2))
     assert centres[labels == 0].mean() < 5 < centres[labels == 1].mean()  # a zero is hollow, a one is not
+
+
+def test_weather_is_a_year_of_hours_with_a_unit_per_column():
+    weather = datasets.load("weather")
+    lines = (places.DATA / "weather.csv").read_text(encoding="utf-8").splitlines()
+    names = lines[0].split(",")[4:]
+    assert len(names) == len(datasets.WEATHER) == weather.shape[1]
+    for name, (column, unit) in zip(names, datasets.WEATHER.items(), strict=True):
+        assert name.startswith(column.replace(" ", "_")), (name, column)
+        assert name.removeprefix(column.replace(" ", "_") + "_")[0] == {"degrees Celsius": "c"}.get(
+            unit, unit[0].lower()
+        ), unit
+    hours = [[int(part) for part in line.split(",")[:4]] for line in lines[1:]]
+    assert [hour for _, _, _, hour in hours] == [*range(1, 25)] * 365
+    assert sorted({month for _, month, _, _ in hours}) == [*range(1, 13)]
+    air, dew_point, humidity = weather[:, 3], weather[:, 4], weather[:, 5]
+    assert (dew_point <= air).all() and (air.min(), air.max()) == (np.float32(-16.7), np.float32(35.6))
+    assert (humidity.min(), humidity.max()) == (11, 100)
+    noon, midnight = weather[11::24, 0], weather[23::24, 0]
+    assert noon.mean() > 300 and not midnight.any()
+
+
+def test_the_weather_script_keeps_values_as_they_are_written_and_refuses_gaps(monkeypatch):
+    monkeypatch.syspath_prepend(places.DATA / "make")
+    spec = importlib.util.spec_from_file_location("make_weather", places.DATA / "make" / "weather.py")
+    make_weather = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(make_weather)
+    wanted = list(make_weather.MEASUREMENTS)
+    head = ["Date (MM/DD/YYYY)", "Time (HH:MM)", *reversed(wanted)]
+    row = ["02/03/1996", "24:00", *(f"{n}.50" for n in reversed(range(8)))]
+    text = "\n".join(["1,here", ",".join(head), ",".join(row)])
+    assert make_weather.shortened(text).splitlines()[1] == "1996,2,3,24,0.50,1.50,2.50,3.50,4.50,5.50,6.50,7.50"
+    with pytest.raises(SystemExit, match="02/03/1996 24:00"):
+        make_weather.shortened(text.replace("3.50", "-9900"))
+
+
+def test_crops_are_pieces_of_the_green_channel_in_a_fixed_order():
+    stack = datasets.crops()
+    green = datasets.load("retina")[:, :, 1]
+    assert stack.shape == (1024, 128, 128) and stack.dtype == np.uint8 and stack.flags.c_contiguous
+    side = (len(green) - 128) // 64 + 1
+    assert np.array_equal(stack[side + 2], green[64:192, 128:256])
+    turned = np.rot90(green)
+    assert np.array_equal(stack[side * side], turned[:128, :128])
+    assert np.array_equal(datasets.crops(5), stack[:5])
+    assert len(datasets.crops(1764)) == 4 * side * side
+
+
+def test_some_crops_are_blank_border():
+    blank = ~datasets.crops().any(axis=(1, 2))
+    assert 0 < blank.sum() < 30
+
+
+@pytest.mark.parametrize(("count", "side"), [(0, 128), (1765, 128), (-1, 128), (1, 0), (1, 1412), (1, -5)])
+def test_crops_that_do_not_exist_are_refused(count, side):
+    with pytest.raises(LabError, match="were asked for"):
+        datasets.crops(count, side)
+
+
+def test_without_pvlib_the_turbidity_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    for ask in (datasets.load, datasets.locate):
+        with pytest.raises(LabError, match="needs the package pvlib") as caught:
+            ask("turbidity")
+        assert "pip install pvlib" in caught.value.next_step
+
+
+@pytest.fixture
+def pvlib(tmp_path, monkeypatch):
+    """A package of that name with a small file in the right place; returns the file's path."""
+    import h5py
+
+    path = tmp_path / "pvlib" / "data" / datasets.TURBIDITY.file
+    path.parent.mkdir(parents=True)
+    (tmp_path / "pvlib" / "__init__.py").write_text("raise ImportError('never imported')", encoding="utf-8")
+    with h5py.File(path, "w") as made:
+        made["LinkeTurbidity"] = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
+    monkeypatch.syspath_prepend(tmp_path)
+    return path
+
+
+def test_turbidity_is_read_out_of_an_installed_pvlib(pvlib, monkeypatch):
+    known = dataclasses.replace(datasets.TURBIDITY, sha256=hashlib.sha256(pvlib.read_bytes()).hexdigest())
+    monkeypatch.setattr(datasets, "TURBIDITY", known)
+    monkeypatch.setitem(datasets._BY_NAME, "turbidity", known)
+    assert datasets.locate("turbidity") == pvlib
+    assert datasets.load("turbidity")[1, 2, 3] == 23
+
+
+def test_another_turbidity_file_is_named(pvlib):
+    with pytest.raises(LabError, match=r"pvlib's LinkeTurbidities\.h5 is not the file") as caught:
+        datasets.load("turbidity")
+    assert "pvlib==0.16.1" in caught.value.next_step
 
 
 @pytest.mark.parametrize(

@@ -170,5 +170,5 @@ def test_bytes_in_words():
     assert byte_text(1) == "1 byte"
     assert byte_text(8_000_000) == "8,000,000 bytes"
     assert byte_text(102_400_000_000) == "102.4 GB"
-    assert byte_text(5 * 10**21) == "5000.0 EB"
-    assert [short_bytes(n) for n in (7888, 114_984, 8_000_000, 10**13)] == ["7888 B", "115 kB", "8.0 MB", "10 TB"]
+    assert byte_text(5 * 10**21) == "5,000.0 EB"
+    assert [short_bytes(n) for n in (7888, 114_984, 8_000_000, 10**13)] == ["7,888 B", "115 kB", "8.0 MB", "10 TB"]

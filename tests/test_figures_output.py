@@ -6,8 +6,10 @@ from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
 
+import nbformat
 import numpy as np
 import pytest
+from nbclient import NotebookClient
 
 import labsupport.figures
 from labsupport.figures import broadcasting, strides
@@ -119,6 +121,18 @@ def test_two_outputs_picture_first(monkeypatch):
     assert figure.widget() is figure.widget()
 
 
+def test_an_executed_cell_holds_two_outputs_and_no_empty_one(tmp_path):
+    cell = nbformat.v4.new_code_cell("from labsupport.figures import broadcasting\nbroadcasting.draw((3, 1), (4,))")
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    notebook = nbformat.v4.new_notebook(cells=[cell], metadata=kernel)
+    run_here = {"metadata": {"path": str(FOLDER.parents[1])}}
+    NotebookClient(notebook, timeout=120, kernel_name="python3", resources=run_here).execute()
+    outputs = [output for output in notebook.cells[0].outputs if output.output_type != "stream"]
+    assert [sorted(output.data) for output in outputs] == [
+        ["text/html", "text/plain"], ["application/vnd.jupyter.widget-view+json", "text/plain"],
+    ]  # fmt: skip
+
+
 def test_without_anywidget_the_picture_is_still_shown(monkeypatch):
     shown = []
     monkeypatch.setattr("IPython.display.display", lambda data, *rest, **options: shown.append(data))
@@ -132,9 +146,9 @@ def _no_anywidget():
     raise ImportError("no module named anywidget")
 
 
-@pytest.mark.parametrize("kind", ["strides", "broadcasting"])
+@pytest.mark.parametrize("kind", ["strides", "broadcasting", "player"])
 def test_nothing_comes_from_the_network(kind):
-    addresses = re.findall(r"https?://[^\s\"'`)]+", script(kind) + style())
+    addresses = re.findall(r"https?://[^\s\"'`)]+", script(kind) + style(kind))
     assert set(addresses) <= {"http://www.w3.org/2000/svg"}
     assert not re.search(r"^\s*import |\bimport\(|fetch\(|XMLHttpRequest", script(kind), re.M)
 
@@ -146,5 +160,19 @@ def test_no_figure_uses_pyplot():
 
 def test_the_browsers_share_of_a_figure_is_small():
     """Widget state as stored by nbclient holds script and style once more."""
-    for kind in ("strides", "broadcasting"):
-        assert len(script(kind)) + len(style()) <= 55_000
+    for kind in ("strides", "broadcasting", "player"):
+        assert len(script(kind)) + len(style(kind)) <= 50_000
+
+
+def test_a_script_holds_what_it_uses_of_the_shared_part_and_no_more():
+    shared = (FOLDER / "assets" / "common.js").read_text(encoding="utf-8")
+    names = set(re.findall(r"^(?:const|function) (\w+)", shared, re.M))
+    assert all(line[:1] in " })]" or re.match(r"const |function |//|$", line) for line in shared.splitlines())
+    for kind in ("strides", "broadcasting", "player", "chunks"):
+        code, own = script(kind), (FOLDER / "assets" / f"{kind}.js").read_text(encoding="utf-8")
+        here = set(re.findall(r"^(?:const|function) (\w+)", code, re.M)) & names
+        assert {name for name in names if re.search(rf"(?<![.\w]){name}\(", own)} <= here
+        assert ("stepper" in here) == (kind != "player") and ("walkKey" in here) == (
+            kind in ("strides", "broadcasting")
+        )
+        assert all(len(re.findall(rf"\b{name}\b", code)) > 1 for name in here), kind

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from labsupport.course import Case, Exercise, Misconception, Observation, Outcome, Raised
+from labsupport.course import Case, Exercise, Misconception, Observation, Outcome, Probe, Raised
 from labsupport.judging import Observed, judge
 
 HALF = Misconception("halves", None, "You halve.", "Do not.")
@@ -91,6 +91,19 @@ def test_a_wrong_prediction_is_told_about_the_prediction():
         verdict((1, 2), 4, ex=ex, specimens={}).why
         == "You wrote several values in brackets; asked for is a whole number."
     )
+    told = verdict((1, 2), 4, ex=ex, reference=values(None, 4), specimens={})
+    assert told.why == "You wrote (1, 2), which is not what happens."  # the kind of None is None
+
+
+def test_runtime_errors_are_alike_when_they_say_the_same():
+    def torch_says(message):
+        return Observation(raised=Raised(type="RuntimeError", message=message))
+
+    sizes = "The size of tensor a (3) must match the size of tensor b (2)"
+    specimens = {"divides-by-zero": (torch_says(sizes), RIGHT[1])}
+    same, other = torch_says(sizes.replace("3", "5")), torch_says("Can't call numpy() on Tensor that requires grad.")
+    assert verdict(same, 4, specimens=specimens).misconception == "divides-by-zero"
+    assert verdict(other, 4, specimens=specimens).misconception is None
 
 
 def test_an_answer_wrong_in_two_ways_matches_nothing():
@@ -154,6 +167,16 @@ def test_an_exception_that_is_asked_for():
     assert told.outcome is Outcome.WRONG
     assert "expected ValueError" in told.why
     assert verdict(2, 7, ex=ex, reference=right, specimens={}).outcome is Outcome.WRONG
+
+
+@pytest.mark.parametrize("wrote", ["workers", 1, None, ("loading", "order")])
+def test_a_word_that_is_no_answer_at_all_is_told_which_are(wrote):
+    ex = exercise(kind="prediction", names=("a",), cases=(Case("one", None),))
+    ex = dataclasses.replace(ex, probe=Probe("literal", {"one_of": ("loading", "order")}), misconceptions=())
+    told = verdict(wrote, ex=ex, reference=values("loading"), specimens={})
+    assert told.why.endswith("asked for is one of loading, order.")
+    told = verdict("order", ex=ex, reference=values("loading"), specimens={})
+    assert told.why == "You wrote 'order', which is not what happens."
 
 
 def test_predictions_are_separate_questions():

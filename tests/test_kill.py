@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from killing import ANSWER
 
-from labsupport.building import load
+from labsupport.reading import load
 
 HERE = Path(__file__).parent
 

@@ -1,15 +1,19 @@
 """Every rule of `lab lint` finds what it is for, says where, and lets a clean lesson pass."""
 
+import subprocess
+import sys
+
 import little_course
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labsupport import building, linting
+from labsupport import building, catalog, linting
 from labsupport.cli import main
 from labsupport.linting import running
 from labsupport.linting.lesson import prose_of
 from labsupport.linting.numbers import numbers_in, quantities, traced
+from labsupport.places import ROOT
 
 CLEAN = little_course.LESSON
 
@@ -107,7 +111,7 @@ BAD = {
 def test_a_bad_lesson_is_told_which_rule_where_why_and_what_next(lint, name):
     rule, text, start = BAD[name]
     if name == "a link out of work":
-        (building.ROOT / "README.md").write_text("here", encoding="utf-8")
+        (catalog.ROOT / "README.md").write_text("here", encoding="utf-8")
     found = [problem for problem in lint(text, outputs=[]) if problem.rule == rule]
     assert found, [problem.what for problem in lint(text, outputs=[])]
     assert all(problem.what and problem.why and problem.next for problem in found)
@@ -232,3 +236,11 @@ def test_the_sources_of_the_course_follow_the_rules():
         if problem.next != "lab lint --run"
     ]
     assert found == []
+
+
+@pytest.mark.parametrize("words", [("check",), ("format", "--check")], ids=" ".join)
+def test_ruff_has_nothing_to_say_about_the_course(words):
+    own = ("lab", "labsupport", "notebooks", "tests", "benchmarks", "data")  # work/ is the learner's
+    command = [sys.executable, "-m", "ruff", *words, "--no-cache", *own]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, encoding="utf-8")
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -38,7 +38,16 @@ class Quiet(np.ndarray):
     pass
 
 
-@pytest.mark.parametrize("value", [Always(3), np.zeros(3).view(Quiet), object(), {1, 2}, len, np.array([object()])])
+class Pretends(np.float64):
+    __module__ = "numpy"
+
+    def copy(self):
+        return Always(3)
+
+
+@pytest.mark.parametrize(
+    "value", [Always(3), Pretends(3), np.zeros(3).view(Quiet), object(), {1, 2}, len, np.array([object()])]
+)
 def test_anything_that_is_not_plain_equals_nothing(value):
     copy = plain(value)
     assert isinstance(copy, Opaque)
@@ -300,6 +309,8 @@ def test_predictions_forgive_how_a_value_is_written():
     assert plain_literal(29.0) == 29
     assert type(plain_literal(29.0)) is int
     assert plain_literal(" View") == "view"
+    assert plain_literal(np.array([1.6, 0.5], np.float32)) == (1.6, 0.5)  # as one would write it
+    assert plain_literal(np.float32(1.6)) == 1.6
     assert plain_literal(0.5) == 0.5
 
 

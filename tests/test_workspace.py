@@ -10,9 +10,9 @@ import little_course
 import pytest
 
 from labsupport import workspace
-from labsupport.building import load
 from labsupport.cli import main
 from labsupport.errors import LabError, UsageError
+from labsupport.reading import load
 from labsupport.workspace.atomic import locked, write_atomic
 
 ANSWER = '# exercise: demo/double-up\ndef double_up(x):\n    """Return twice x."""\n    return x + x'

@@ -8,9 +8,9 @@ import little_course
 import pytest
 
 from labsupport import places, workspace
-from labsupport.building import load
 from labsupport.cli import main, start
 from labsupport.errors import LabError
+from labsupport.reading import load
 
 ANSWER = '# exercise: demo/double-up\ndef double_up(x):\n    """Return twice x."""\n    return x + x'
 

@@ -28,9 +28,13 @@ COMMANDS = {
         "reset": "put one exercise back to its first state (a backup is kept)",
         "update": "bring new course text into your copies and keep your answers",
         "drill": "ask fresh questions of a lesson in the terminal",
+        "chunklab": "count what reads of HDF5 and Zarr take, rechunk, advise on chunk shapes",
     },
     "grader": {
         "grade": "grade a folder, an archive or notebooks; goes on where it stopped",
+    },
+    "tools": {
+        "loaderbench": "measure the loading of your own dataset and say which settings fit it",
     },
     "author": {
         "exercises": "list every exercise; --json for programs",
@@ -41,7 +45,7 @@ COMMANDS = {
     },
 }
 _NAMES = tuple(name for group in COMMANDS.values() for name in group)
-_FOR = {"learner": "for learners", "grader": "for graders", "author": "for authors"}
+_FOR = {"learner": "for learners", "grader": "for graders", "tools": "for your own data", "author": "for authors"}
 
 
 def main(argv=None):
@@ -118,7 +122,7 @@ def _overview():
     lines = ["usage: lab COMMAND [...]        lab COMMAND --help explains one command", ""]
     for group, commands in COMMANDS.items():
         lines.append(f"{_FOR[group]}:")
-        lines += [f"  {name:<10} {what}" for name, what in commands.items()]
+        lines += [f"  {name:<11} {what}" for name, what in commands.items()]
         lines.append("")
     lines.append("Exit codes: 0 done, 1 a problem was found, 2 wrong use, 3 grading failed or is not possible here.")
     return "\n".join(lines)

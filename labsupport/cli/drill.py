@@ -8,7 +8,7 @@ import warnings
 from labsupport import catalog
 from labsupport.errors import LabError, UsageError
 from labsupport.journal import Journal
-from labsupport.showing import show_verdict
+from labsupport.showing import plain, show_verdict
 
 
 def add_arguments(parser):
@@ -43,7 +43,7 @@ def _ask_on(having, seed):
     questions = [Question(exercise, seed) for exercise in having]
     while True:
         question = questions.pop(0)
-        print(f"\n{question.exercise.id}\n{question.text}")
+        print(f"\n{question.exercise.id}\n{plain(question.text)}")
         verdict = _answer(question, journal)
         if verdict is None:
             return right, asked

@@ -299,7 +299,6 @@ def _print(text):
 
 def _lines(report, changed):
     """Yield what a person at the terminal wants to know, every text harmless."""
-    from labsupport.grading.reports import verdict_of
     from labsupport.grading.reports.texts import line, plain
     from labsupport.showing import show_verdict
 
@@ -311,7 +310,7 @@ def _lines(report, changed):
         yield f"changed: {len(changed) - _SHOWN} more"
     alone = len(report.learners) == 1
     if alone:
-        yield from (plain(show_verdict(verdict_of(row))) for row in report.rows if row.outcome != "not yet")
+        yield from (plain(show_verdict(row.verdict())) for row in report.rows if row.outcome != "not yet")
     else:
         yield from _troubles(report)
     waiting = [row.exercise for row in report.rows if row.outcome == "not yet"]

@@ -174,7 +174,7 @@ def _exercise(name):
 
 
 def _text(path):
-    from labsupport.building import text_of_source
+    from labsupport.reading import text_of_source
 
     return text_of_source(path)
 

@@ -11,6 +11,7 @@ from labsupport.places import ROOT
 __all__ = ["add_arguments", "command", "run"]
 
 _FAST = "not browser and not slow"
+_MOST_CORES = 8  # a worker with torch and its children take about 2 GB
 
 
 def add_arguments(parser):
@@ -33,8 +34,10 @@ def command(args):
     from labsupport.environment.machine import cores
 
     words = [sys.executable, "-m", "pytest", "-q"]
-    # Tests of one file share what they set up (a server, a browser), so a file stays together.
-    words += ["-n", "2", "--dist", "loadfile"] if cores()[0] >= 2 else []
+    # Tests of one file share what they set up (a server, a browser), so a file stays together. Many wait for other
+    # processes, so there is work for one worker more than cores. Files keep their order: the longest come first.
+    if (count := cores()[0]) >= 2:
+        words += ["-n", str(min(count, _MOST_CORES) + 1), "--dist", "loadfile", "--no-loadscope-reorder"]
     words += ["-m", _FAST] if args.fast else []
     return words + (args.pytest or ["tests"])
 

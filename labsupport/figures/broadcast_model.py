@@ -7,7 +7,7 @@ made of the shapes. Where a shape was changed, values are made up: 0, 1, 2 for t
 from itertools import product
 from math import prod
 
-from labsupport.figures.words import brackets, byte_text, count, join_words, tuple_text
+from labsupport.figures.words import brackets, byte_text, count, join_words, number, tuple_text
 
 __all__ = ["CELLS", "broadcast_code", "broadcast_model", "broadcast_reason", "broadcast_words", "fit", "result_of"]
 
@@ -128,7 +128,11 @@ def fit(names, shapes):
 
 
 def _clash_words(source, model, axis):
-    sizes = [f"{r['name']} has {r['axes'][axis]['size']}" for r in model["rows"] if r["axes"][axis]["size"] is not None]
+    sizes = [
+        f"{r['name']} has {number(r['axes'][axis]['size'])}"
+        for r in model["rows"]
+        if r["axes"][axis]["size"] is not None
+    ]
     return f"Axis {axis} does not fit: {join_words(sizes)}, and sizes that differ must be 1."
 
 
@@ -223,7 +227,7 @@ def broadcast_reason(source, model, answer):
     if len(answer) != len(result):
         return f"The result has {count(len(result), 'axis', 'axes')}: as many as the longest shape."
     axis = next(k for k, (n, m) in enumerate(zip(answer, result)) if n != m)
-    sizes = [str(r["axes"][axis]["size"]) for r in model["rows"] if r["axes"][axis]["size"] is not None]
+    sizes = [number(r["axes"][axis]["size"]) for r in model["rows"] if r["axes"][axis]["size"] is not None]
     if result[axis] == 0:
         return f"On axis {axis} a size of 0 meets {join_words(sizes)}: 1 stretches to 0, and nothing is left."
     if len(sizes) == 1:

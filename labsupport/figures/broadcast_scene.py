@@ -13,7 +13,7 @@ from labsupport.figures.broadcast_model import (
     result_label,
 )
 from labsupport.figures.picture import PAD, cell, cell_width, grid, paragraph, path, text
-from labsupport.figures.words import byte_text, tuple_text
+from labsupport.figures.words import byte_text, number, short_name, tuple_text
 
 __all__ = ["broadcast_scene"]
 
@@ -48,8 +48,10 @@ def broadcast_scene(source, state, model, width):
 def _table(marks, model, room, y):
     """Add a row per operand and one for the result, axes lined up at the right; return the y below and the x behind."""
     y = paragraph(marks, PAD, y + 11, "title", "Shapes, lined up at their last axes", room) - 11
-    rows = [(f"{r['name']} {tuple_text(r['shape'])}", [_axis_cell(a) for a in r["axes"]]) for r in model["rows"]]
-    rows.append(("result", [("✗" if n is None else str(n), "") for n in model["axes"]]))
+    rows = [
+        (f"{short_name(r['name'])} {tuple_text(r['shape'])}", [_axis_cell(a) for a in r["axes"]]) for r in model["rows"]
+    ]
+    rows.append(("result", [("✗" if n is None else number(n), "") for n in model["axes"]]))
     notes = [note for _, cells in rows for _, note in cells]
     col = cell_width([label for _, cells in rows for label, _ in cells], notes, 76) + 4
     head = max(len(name) for name, _ in rows) * 8 + 12
@@ -67,22 +69,23 @@ def _table(marks, model, room, y):
             y += 8
         marks.append(text(PAD, y + (14 if stacked else 25), "words", name))
         y += 20 if stacked else 0
-        for k, lines in enumerate(cells):
+        for k, (label, note) in enumerate(cells):
+            lines = [label if len(label) * 8 + 4 <= col else label[max(0, label.find("→")) :], note]
             role = _result_role(model, k) if last else _axis_role(model["rows"][n]["axes"][k])
-            marks.append(cell(f"t{n}:{k}", left + k * col, y, col - 4, ROW_H - 6, role, list(lines)))
+            marks.append(cell(f"t{n}:{k}", left + k * col, y, col - 4, ROW_H - 6, role, lines))
         y += ROW_H
     return y, max(left + model["ndim"] * col, PAD + 260)
 
 
 def _axis_cell(axis):
-    stride = f"stride {axis['stride']}"
+    stride = f"stride {number(axis['stride'])}"
     if axis["how"] == "added":
         return ("new, 1", stride)
     if axis["how"] == "new":
-        return (f"new → {'?' if axis['out'] is None else axis['out']}", stride)
+        return (f"new → {'?' if axis['out'] is None else number(axis['out'])}", stride)
     if axis["how"] == "stretched":
-        return (f"{axis['size']} → {axis['out']}", stride)
-    return (f"✗ {axis['size']}" if axis["how"] == "clash" else str(axis["size"]), stride)
+        return (f"{number(axis['size'])} → {number(axis['out'])}", stride)
+    return ("✗ " * (axis["how"] == "clash") + number(axis["size"]), stride)
 
 
 def _axis_role(axis):
@@ -101,7 +104,7 @@ def _elements(marks, source, model, chosen, room, y):
     for k, r in enumerate(model["rows"]):
         labels = [operand_label(source, model, k, own_index(r, i)) for i in indices]
         roles = [_element_role(r, i, chosen) for i in indices]
-        panels.append((f"{r['name']} {tuple_text(r['shape'])}", f"o{k}:", labels, roles))
+        panels.append((f"{short_name(r['name'])} {tuple_text(r['shape'])}", f"o{k}:", labels, roles))
     roles = ["wanted!" if i == chosen else "computing" for i in indices]
     labels = [result_label(source, model, i) for i in indices]
     panels.append((f"result {tuple_text(model['result'])}", "r", labels, roles))
@@ -139,7 +142,7 @@ def _operands(marks, source, model, room, y):
     y = paragraph(marks, PAD, y + 11, "title", "The operands as they are", room) - 11
     x, top, bottom = PAD, y + 24, y + 24
     for k, r in enumerate(model["rows"]):
-        title = f"{r['name']} {tuple_text(r['shape'])}"
+        title = f"{short_name(r['name'])} {tuple_text(r['shape'])}"
         drawn = len(r["shape"]) <= MOST_DRAWN_AXES and prod(r["shape"]) * len(model["rows"]) <= CELLS
         indices = [list(i) for i in product(*map(range, r["shape"]))] if drawn else []
         labels = [operand_label(source, model, k, i) for i in indices]
@@ -164,7 +167,7 @@ def _bytes(marks, model, x, room, y):
     y += 22
     for r in model["rows"]:
         means = f"stands for {byte_text(r['implied'])}" if r["implied"] != r["held"] else "not stretched"
-        words = f"{r['name']} holds {byte_text(r['held'])}, {means}"
+        words = f"{short_name(r['name'])} holds {byte_text(r['held'])}, {means}"
         y = _bar(marks, x, y, room, words, r["held"] * room // most, r["implied"] * room // most)
     return _bar(
         marks, x, y, room, f"result holds {byte_text(model['new'])}, all new", model["new"] * room // most, 0, "new"

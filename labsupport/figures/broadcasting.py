@@ -13,7 +13,7 @@ from labsupport.figures.broadcast_model import (
 )
 from labsupport.figures.broadcast_scene import broadcast_scene
 from labsupport.figures.figure import Figure, telling_index, told, whole
-from labsupport.figures.tensors import dtype_name, is_tensor, labels_of, result_of_tensors, with_memory
+from labsupport.figures.tensors import dtype_name, is_tensor, labels_of, numpy_of, result_of_tensors, with_memory
 from labsupport.figures.words import repr_label, tuple_text, value_label
 
 __all__ = ["BroadcastFigure", "draw"]
@@ -139,21 +139,12 @@ def _result(arrays, given):
     if all(is_tensor(array) for array in arrays):
         dtype, item, labels = result_of_tensors(arrays, with_labels=small)
     else:
-        dtype, item, labels = _result_of_arrays([_numpy(array) for array in arrays], with_labels=small)
+        dtype, item, labels = _result_of_arrays(
+            [numpy_of(array) if is_tensor(array) else array for array in arrays], with_labels=small
+        )
     if dtype is None:  # nothing adds these: the shapes can still be looked at, with the widest of the items
         return {"dtype": "?", "itemsize": max(operand["itemsize"] for operand in given), "labels": []}
     return {"dtype": dtype, "itemsize": item, "labels": labels}
-
-
-def _numpy(array):
-    """Return an operand as a NumPy array; what NumPy has no dtype for comes as float32."""
-    if not is_tensor(array):
-        return array
-    array = array.cpu().resolve_conj().resolve_neg()
-    try:
-        return array.numpy()
-    except TypeError:
-        return array.float().numpy()
 
 
 def _result_of_arrays(arrays, with_labels):

@@ -7,6 +7,7 @@ offline page, a stopped kernel and a plain file viewer.
 import base64
 import contextlib
 import inspect
+import re
 import uuid
 from functools import cache, wraps
 from html import escape
@@ -21,6 +22,13 @@ from labsupport.figures.words import repr_label
 __all__ = ["Figure", "flag", "telling_index", "told", "whole", "whole_number"]
 
 _ASSETS = Path(__file__).with_name("assets")
+_AGAIN = "Run this cell in JupyterLab to operate the figure."
+# After a restart Lab writes "Error displaying widget: model not found" below the picture, where nothing is wrong.
+_LOST = ".jp-OutputArea-child:has(.lab-figure-still)+.jp-OutputArea-child .jupyter-widgets:not(:empty,:has(*))"
+_CALM = (
+    f"<style>{_LOST}{{font-size:0;visibility:hidden}}"  # neither seen nor read aloud
+    f'{_LOST}::after{{content:"{_AGAIN}";visibility:visible;font-size:var(--jp-content-font-size1,14px)}}</style>'
+)
 _WIDTH = 760  # of the picture, in CSS pixels: what a notebook's output column holds on a small screen
 
 
@@ -98,7 +106,7 @@ class Figure:
         """Return the live figure, one per Figure however often it is shown."""
         if self._widget is None:
             self._widget = _widget_class()(
-                _esm=script(self.kind), _css=style(), source=self.source, state=dict(self._state)
+                _esm=script(self.kind), _css=style(self.kind), source=self.source, state=dict(self._state)
             )
         return self._widget
 
@@ -109,14 +117,15 @@ class Figure:
         from IPython.display import display
 
         self._state = self.state
-        display({"text/html": self.html(), "text/plain": self.alt}, raw=True)
+        display({"text/html": self.html() + _CALM, "text/plain": self.alt}, raw=True)
         try:
             bundle = self.widget()._repr_mimebundle_()
         except ImportError:  # anywidget is not installed: the picture alone
             return
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
         if data:
-            display({**data, "text/plain": "Run this cell in JupyterLab to operate the figure."}, metadata, raw=True)
+            words = {"text/plain": _AGAIN}
+            display(data | words, metadata=metadata, raw=True)  # by name: else it would be an output of its own
 
 
 def told(accepts):
@@ -181,10 +190,14 @@ def flag(value, what):
     return bool(value)
 
 
+_FLAGS = ("code", "table", "predict", "revealed")
+_COUNTS = ("asked", "right", "step", "seen")
+
+
 def _settings(state):
     """Return `state` with what every figure has in its normal form, so that it can always be sent as JSON."""
-    flags = {name: flag(state[name], name) for name in ("code", "predict", "revealed")}
-    return state | flags | {name: whole_number(state[name], name) for name in ("asked", "right")}
+    flags = {name: flag(state[name], name) for name in _FLAGS if name in state}
+    return state | flags | {name: whole_number(state[name], name) for name in _COUNTS if name in state}
 
 
 def telling_index(shape):
@@ -193,14 +206,42 @@ def telling_index(shape):
     return [max(0, min(step, (n or 1) - 1)) for step, n in zip(steps, shape)]
 
 
+@cache
 def script(kind):
-    """Return the module a figure of this kind runs: the shared part, then its own."""
-    return "\n".join((_ASSETS / name).read_text(encoding="utf-8") for name in ("common.js", f"{kind}.js"))
+    """Return the module a figure of this kind runs: what it uses of the shared part, then its own.
+
+    Indentation and comments stay here as well: every figure of a notebook carries the script, a fifth of it less.
+    """
+    shared, own = ((_ASSETS / name).read_text(encoding="utf-8") for name in ("common.js", f"{kind}.js"))
+    lines = [line.strip() for line in (_used(shared, own) + own).splitlines()]
+    return "\n".join(re.sub(r"; // .*$", ";", line) for line in lines if line and not line.startswith("//"))
 
 
-def style():
-    """Return the style sheet of every figure: the palette as variables, then the rules."""
-    return css_variables() + (_ASSETS / "figure.css").read_text(encoding="utf-8")
+def _used(shared, own):
+    """Return those declarations of `shared` that `own` names, or that one of these names, in their order.
+
+    A declaration begins at the start of a line with `const` or `function`, and ends where the next one begins.
+    """
+    parts = re.split(r"^(?=const |function )", shared, flags=re.MULTILINE)[1:]
+    names = [re.match(r"\w+ (\w+)", part)[1] for part in parts]
+    seen, words = set(), _words_in(own)
+    while new := {k for k, name in enumerate(names) if name in words} - seen:
+        seen |= new
+        words = words.union(*(_words_in(parts[k]) for k in new))
+    return "".join(part for k, part in enumerate(parts) if k in seen)
+
+
+def _words_in(text):
+    return set(re.findall(r"\w+", re.sub(r"//.*", "", text)))
+
+
+@cache
+def style(kind=""):
+    """Return the style sheet: the palette as variables, the rules of every figure, and those of this kind alone."""
+    files = [_ASSETS / "figure.css", *(file for file in [_ASSETS / f"{kind}.css"] if kind and file.exists())]
+    rules = re.sub(r"/\*.*?\*/", "", "".join(file.read_text(encoding="utf-8") for file in files), flags=re.DOTALL)
+    rules = re.sub(r"\s+", " ", rules)
+    return css_variables() + re.sub(r";? ?([{};]) ?", r"\1", rules).replace("}", "}\n").replace(": ", ":")
 
 
 @cache

@@ -1,21 +1,24 @@
 """Marks and where they go: the vocabulary that Python and the browser share, and Python's SVG of it.
 
 A scene is `{"width", "height", "marks"}`; a mark is a dict with "kind" cell, text or path. Coordinates are whole CSS
-pixels. `assets/common.js` has the same `cell`, `text`, `path` and `grid`, so that both draw mark for mark the same.
+pixels. `assets/common.js` has the same `cell`, `text` and `path`, and `grid` as `gridOf`, so that both draw mark for
+mark the same.
 """
 
+import re
 from html import escape
 from itertools import product
 from math import ceil
 
 from labsupport.figures.palette import PALETTE
 
-__all__ = ["PAD", "cell", "cell_width", "grid", "paragraph", "path", "svg", "text"]
+__all__ = ["PAD", "UNDER", "cell", "cell_width", "grid", "paragraph", "path", "svg", "text"]
 
 PAD = 14
 HEAD = 28  # room for row numbers
 TOP = 18  # room for column numbers
 BLOCK_GAP = 20
+_WIDE = re.compile("[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\uff00-\uff60\U0001f000-\U0001faff]")
 
 _MONO = "ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace"
 # style: (size, anchor, weight, monospace, colour)
@@ -41,7 +44,28 @@ PATH_STYLES = {
     "held": ("touched-edge", "touched", 1, ""),
     "new": ("computing-edge", "computing", 1, ""),
     "implied": ("line", "none", 1, "3 3"),
+    "send": ("communicating-edge", "none", 2, ""),
+    "wait": ("trouble-edge", "none", 2, "4 4"),
+    "rule": ("line", "none", 1, "2 4"),
+    "now": ("focus", "none", 2, ""),
+    "edge": ("line", "none", 1, ""),
+    "box": ("line", "ground", 1, ""),
+    "queue": ("ink", "none", 1, ""),
+    "bar-start": ("idle-edge", "none", 4, ""),
+    "bar-fetch": ("touched-edge", "none", 11, ""),
+    "bar-collate": ("wanted", "none", 5, ""),
+    "bar-wait": ("waiting-edge", "none", 8, ""),
+    "bar-transfer": ("communicating-edge", "none", 9, ""),
+    "bar-compute": ("computing-edge", "none", 14, ""),
+    "grid": ("quiet", "none", 1, ""),
+    "shard": ("ink", "none", 2, ""),
+    "chunk": ("touched-edge", "touched", 1, ""),
+    "chosen": ("wanted-edge", "wanted", 2, ""),
+    "waste": ("wasted-edge", "wasted", 1, ""),
+    "beyond": ("ink", "none", 2, "3 3"),
 }
+_SEE_THROUGH = {"chunk": 0.6, "chosen": 0.7}  # fills that lie over an image
+UNDER = frozenset({"send", "wait", "rule", "edge", "box"})  # drawn below the cells, so that no line crosses a label
 
 
 def cell(name, x, y, w, h, role, lines):
@@ -57,7 +81,7 @@ def text(x, y, style, words):
 def paragraph(marks, x, y, style, words, room, line=18):
     """Add `words` as lines no wider than `room` (7.6 px a letter is generous at 13 px); return the last line's y."""
     lines, most = [""], max(8, room * 10 // 76)
-    for word in words.split(" "):
+    for word in (w[k : k + most] for w in words.split(" ") for k in range(0, max(1, len(w)), most)):
         if lines[-1] and len(lines[-1]) + 1 + len(word) > most:
             lines.append("")
         lines[-1] += f" {word}" if lines[-1] else word
@@ -72,9 +96,13 @@ def path(role, d):
 
 def cell_width(labels, notes, least=44):
     """Return how wide a cell must be for its longest label (13 px) and note (11 px) in a monospaced face."""
-    longest = max((len(label) for label in labels), default=0)
-    note = max((len(n) for n in notes), default=0)
+    longest, note = (max(map(_columns, texts), default=0) for texts in (labels, notes))
     return max(least, longest * 8 + 14, note * 7 + 10)
+
+
+def _columns(words):
+    """Return how many letters' room a text takes: Chinese, Japanese and Korean letters and emoji take two."""
+    return len(words) + len(_WIDE.findall(words))
 
 
 def grid(shape, x0, y0, room, cw, ch):
@@ -126,11 +154,23 @@ def svg(scene, theme="light"):
     """Return a scene as a self-contained SVG with an opaque ground and text of fixed size."""
     colours = PALETTE[theme]
     width, height = scene["width"], scene["height"]
-    body = [part for draw in (_boxes, _strokes, _texts) for part in draw(scene["marks"], colours)]
+    under = [m for m in scene["marks"] if m["kind"] == "path" and m["role"] in UNDER]
+    over = [m for m in scene["marks"] if m["kind"] != "path" or m["role"] not in UNDER]
+    body = [*_strokes(under, colours), *_boxes(over, colours), *_strokes(over, colours), *_texts(over, colours)]
+    body = [*_images(scene["marks"]), *body]
     return (
         f"<svg xmlns='http://www.w3.org/2000/svg' width='{width}' height='{height}' viewBox='0 0 {width} {height}'>"
         f"<rect width='{width}' height='{height}' fill='{colours['ground']}'/>{''.join(body)}</svg>"
     )
+
+
+def _images(marks):
+    """Yield the pictures that lie, faint, under everything; their address holds the data."""
+    for m in (m for m in marks if m["kind"] == "image"):
+        yield (
+            f"<image x='{m['x']}' y='{m['y']}' width='{m['w']}' height='{m['h']}' href='{m['href']}' opacity='0.55' "
+            "preserveAspectRatio='none' style='image-rendering:pixelated'/>"
+        )
 
 
 def _boxes(marks, colours):
@@ -152,6 +192,7 @@ def _strokes(marks, colours):
         if mark["kind"] == "path":
             stroke, fill, width, dash = PATH_STYLES[mark["role"]]
             dashed = f" stroke-dasharray='{dash}'" if dash else ""
+            dashed += f" fill-opacity='{_SEE_THROUGH[mark['role']]}'" if mark["role"] in _SEE_THROUGH else ""
             yield (
                 f"<path d='{mark['d']}' stroke='{_paint(stroke, colours)}' fill='{_paint(fill, colours)}' "
                 f"stroke-width='{width}'{dashed}/>"

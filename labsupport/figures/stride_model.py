@@ -204,7 +204,7 @@ def _formula(model, index):
     def signed(s):
         return f"({number(s)})" if s < 0 else number(s)
 
-    terms = [f"{i} × {signed(s)}" for i, s in zip(index, model["strides"], strict=True)]
+    terms = [f"{number(i)} × {signed(s)}" for i, s in zip(index, model["strides"], strict=True)]
     return " + ".join([number(model["offset"]), *terms])
 
 

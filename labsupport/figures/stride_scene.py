@@ -2,7 +2,7 @@
 
 from labsupport.figures.picture import PAD, cell, cell_width, grid, paragraph, path, text
 from labsupport.figures.stride_model import first_words, selected, view_name
-from labsupport.figures.words import brackets, count, number, short_bytes, tuple_text
+from labsupport.figures.words import brackets, count, number, short_bytes, short_name, tuple_text
 
 __all__ = ["stride_scene"]
 
@@ -63,11 +63,14 @@ def _ledger(marks, source, model, chosen, secret, x, y, room):
     """Add the sum that makes the address, one line per axis; return the y below it."""
     if chosen is None:
         return paragraph(marks, x, y + 11, "note", "A size is 0: there is no address to work out.", room) + 9
-    marks.append(text(x, y + 11, "title", f"Address of {view_name(source, model)}{brackets(chosen['index'])}"))
+    title = f"Address of {short_name(view_name(source, model))}{brackets(chosen['index'])}"
+    y = paragraph(marks, x, y + 11, "title", title, room) - 11
     rows = [("dot", number(model["offset"]), "offset")]
     for axis, (i, s) in enumerate(zip(chosen["index"], model["strides"])):
         step = i * s
-        rows.append((axis, f"{'−' if step < 0 else '+'} {number(abs(step))}", f"axis {axis}: {i} × {number(s)}"))
+        rows.append(
+            (axis, f"{'−' if step < 0 else '+'} {number(abs(step))}", f"axis {axis}: {number(i)} × {number(s)}")
+        )
     total = f"= {number(chosen['at'])}"
     col = max(104, max(len(amount) for amount in [total, *(amount for _, amount, _ in rows)]) * 8 + 40)
     y += 30

@@ -5,7 +5,7 @@ import math
 from labsupport.errors import LabError
 from labsupport.figures.words import value_label
 
-__all__ = ["dtype_name", "is_tensor", "labels_of", "result_of_tensors", "with_memory"]
+__all__ = ["dtype_name", "is_tensor", "labels_of", "numpy_of", "result_of_tensors", "with_memory"]
 
 _PARTS = ("data_ptr", "detach", "storage_offset", "untyped_storage", "element_size")
 _REFUSED = (RuntimeError, NotImplementedError, TypeError)  # how torch says that a kind of tensor cannot do something
@@ -32,6 +32,15 @@ def with_memory(tensor):
     if tensor.is_quantized:
         raise LabError("the values of a quantized tensor are not in its memory", next_step="pass x.dequantize()")
     return tensor.detach()
+
+
+def numpy_of(tensor):
+    """Return the values of a tensor as a NumPy array; what NumPy has no dtype for comes as float32."""
+    tensor = tensor.cpu().resolve_conj().resolve_neg()
+    try:
+        return tensor.numpy()
+    except TypeError:
+        return tensor.float().numpy()
 
 
 def dtype_name(tensor):

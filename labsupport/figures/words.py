@@ -12,6 +12,7 @@ __all__ = [
     "repr_label",
     "shape_text",
     "short_bytes",
+    "short_name",
     "tuple_text",
     "value_label",
 ]
@@ -21,9 +22,8 @@ _UNITS = ((10**9, "GB"), (10**12, "TB"), (10**15, "PB"), (10**18, "EB"))
 
 
 def number(n):
-    """Return an integer as text: a true minus sign, commas from 10,000."""
-    digits = f"{abs(n):,}" if abs(n) >= 10_000 else str(abs(n))
-    return f"−{digits}" if n < 0 else digits
+    """Return an integer as text, as the prose writes it: a true minus sign, commas between thousands."""
+    return f"{n:,}".replace("-", "−")
 
 
 def count(n, noun, plural=None):
@@ -41,9 +41,9 @@ def byte_text(n):
 
 
 def short_bytes(n):
-    """Return an amount of memory in few letters: "7888 B", "115 kB", "8.0 MB"."""
+    """Return an amount of memory in few letters: "7,888 B", "115 kB", "8.0 MB"."""
     if n < 10_000:
-        return f"{n} B"
+        return f"{number(n)} B"
     unit, name = next(((u, name) for u, name in ((10**3, "kB"), (10**6, "MB"), *_UNITS) if n < 1000 * u), _UNITS[-1])
     tenths = floor(n / (unit / 10) + 0.5)
     return f"{tenths // 10}.{tenths % 10} {name}" if tenths < 100 else f"{floor(n / unit + 0.5)} {name}"
@@ -69,6 +69,11 @@ def brackets(index):
 def shape_text(shape):
     """Return "3 × 4"; "no axes" for a single number."""
     return " × ".join(number(n) for n in shape) if shape else "no axes"
+
+
+def short_name(name):
+    """Return a name as a drawing has room for it, cut to 24 letters; the sentences hold all of it."""
+    return f"{name[:23]}…" if len(name) > 24 else name
 
 
 def clip_label(text, limit=9):

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-__all__ = ["JOB", "Allowance", "limit_behind"]
+__all__ = ["JOB", "LIBRARIES", "RANKS", "Allowance", "limit_behind"]
 
 _MB = 1 << 20
 
@@ -12,7 +12,8 @@ class Allowance:
     """The limits of one submission's process tree; the defaults fit an exercise that computes.
 
     Args:
-        call_s, cell_s, submission_s: wall seconds for one case, for executing one cell, and for everything together.
+        call_s, cell_s, submission_s: seconds for one case, for executing one cell, and for all that is asked of it
+            together. Time in which it was ready to go on and had no processor does not count.
         cpu_s: CPU seconds of one process, all its threads.
         memory_bytes: memory beyond what is loaded beforehand.
         work_bytes: the work folder.
@@ -21,6 +22,8 @@ class Allowance:
         processes: processes and threads together.
         fork, exec: starting processes, and programs.
         loopback: sockets, in a network of its own that has only a loopback.
+        loaded: which libraries are loaded beforehand, a key of `runner.PRELOADS`.
+        ranks: this process forks ranks.
     """
 
     call_s: float = 5.0
@@ -35,6 +38,8 @@ class Allowance:
     fork: bool = False
     exec: bool = False
     loopback: bool = False
+    loaded: str = ""
+    ranks: bool = False
 
     @property
     def needs_cage(self):
@@ -46,6 +51,14 @@ class Allowance:
 JOB = Allowance(
     call_s=60.0, cell_s=60.0, cpu_s=60, memory_bytes=8000 * _MB, processes=200, fork=True, exec=True, loopback=True
 )
+
+# A process that forks the ranks of one answer after another; they run no other programs.
+RANKS = Allowance(
+    call_s=60.0, cpu_s=60, memory_bytes=4000 * _MB, processes=200, fork=True, loopback=True, loaded="ranks", ranks=True
+)
+
+# What computes with torch, or reads and writes with zarr or h5py.
+LIBRARIES = Allowance(loaded="libraries")
 
 _SIGNS = (
     (

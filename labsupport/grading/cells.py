@@ -11,10 +11,13 @@ import unicodedata
 import warnings
 from dataclasses import dataclass
 
-__all__ = ["MAX_TEXT", "Cell", "bound_by", "parse", "program_of", "refusal", "statement_key", "without"]
+from labsupport.answering import without_magic
+
+__all__ = ["MAX_TEXT", "Cell", "bindings", "bound_by", "parse", "program_of", "refusal", "statement_key", "without"]
 
 MAX_TEXT = 30_000  # characters of one cell; reading a longer one as Python would cost too much memory
 MAX_DEPTH = 100  # levels of nested expressions and blocks
+_SHORT = 3_000  # characters; as most answers have
 _MOST_MARKS = 50  # marker comments of one cell
 _MOST_BITS = 10_000  # of one number: Python writes no number of more than 4,300 digits
 
@@ -56,6 +59,11 @@ class Cell:
         """The ids it gives to `lab.check`, as written."""
         return frozenset(_CHECK.findall(self.text)) if self.kind == "code" else frozenset()
 
+    @property
+    def on_ranks(self):
+        """Whether ranks run it: what it binds is theirs and not the notebook's."""
+        return self.kind == "code" and without_magic(self.text) != self.text
+
     @functools.cached_property
     def program(self):
         """Its text as Python that can be parsed, IPython's own lines put aside; the text itself if it cannot be."""
@@ -69,7 +77,7 @@ class Cell:
     @functools.cached_property
     def names(self):
         """The names its top-level statements bind; of code that is not Python yet, what its lines begin to bind."""
-        if self.tree is None and self.kind == "code" and not _NOT_RUN.match(self.text):
+        if self.tree is None and self.kind == "code" and not _NOT_RUN.match(self.program):
             return frozenset(name for pair in _BEGUN.findall(self.text[:MAX_TEXT]) for name in pair if name)
         return frozenset(name for node in (self.tree.body if self.tree else ()) for name in bound_by(node))
 
@@ -97,8 +105,11 @@ def refusal(text):
     return _read(text)[1]
 
 
-@functools.lru_cache(maxsize=4)  # one candidate is looked at from several sides; more would keep large trees
 def _read(text):
+    return (_read_short if len(text) <= _SHORT else _read_long)(text)
+
+
+def _looked_into(text):
     if len(text) > MAX_TEXT:
         return None, f"it has {len(text):,} characters; an answer may have {MAX_TEXT:,}"
     try:
@@ -116,6 +127,11 @@ def _read(text):
     return tree, ""
 
 
+# One candidate is looked at from several sides; more long ones would keep large trees.
+_read_short = functools.lru_cache(maxsize=64)(_looked_into)
+_read_long = functools.lru_cache(maxsize=4)(_looked_into)
+
+
 def _is_endless(value):
     return isinstance(value, int) and value.bit_length() > _MOST_BITS
 
@@ -130,7 +146,11 @@ def _depth_within(tree, limit):
 
 
 def program_of(text):
-    """Return a text with IPython's own lines (`%timeit f()`, `!ls`, `f?`) put aside when that makes it Python."""
+    """Return a text with IPython's own lines (`%timeit f()`, `!ls`, `f?`) put aside when that makes it Python.
+
+    What ranks run is a program like any other once the line that starts them is a comment.
+    """
+    text = without_magic(text)
     if parse(text) is not None or _NOT_RUN.match(text):
         return text
     changed = _CAPTURED.sub(r"\1 None  # \2", text)
@@ -154,6 +174,11 @@ def bound_by(node):
         elif not isinstance(part, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
             waiting += ast.iter_child_nodes(part)
     return found
+
+
+def bindings(body, names):
+    """Return {name: key of the last statement that binds it} for those of the names that are bound."""
+    return {name: statement_key(node) for node in body for name in bound_by(node) if name in names}
 
 
 def statement_key(node):

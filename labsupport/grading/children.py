@@ -7,11 +7,12 @@ import time
 from labsupport.grading.errors import Died, GradingImpossible, OverLimit
 from labsupport.grading.tiers import missing
 from labsupport.grading.wire import Channel, Closed, TooLarge, WireError
+from labsupport.probing import fair
 
 __all__ = ["Child"]
 
 _GRACE_S = 0.5  # for the child to say by itself that time is over, and for the wire
-_HELLO_WITHIN_S = 30
+_HELLO_WITHIN_S = 60
 
 
 class Child:
@@ -28,7 +29,7 @@ class Child:
         self.limits, self._tree = limits, tree
         self.ended = self.usage = None
         self._channel = Channel(tree.sock, asks=True)
-        self._ends = time.monotonic() + limits.submission_s
+        self.spent_s = 0.0  # while it was asked something, in time that counts
         try:
             hello = self._channel.recv(_HELLO_WITHIN_S)
         except (TimeoutError, Closed, WireError) as error:
@@ -60,35 +61,61 @@ class Child:
             Died: the child ended.
             WireError: it sent what may not be sent; the tree was ended.
         """
+        own = deadline_s if deadline_s is not None else self._usual_s(question) + _GRACE_S
+        told = deadline_s if deadline_s is not None else self._usual_s(question)
+        return self._within(own, told, lambda seconds: self._exchange(question, seconds, fds))
+
+    def begin(self, question, deadline_s, fds=()):
+        """Send a question that has more than one reply; see `more`. Raises what `ask` does."""
+        self._within(deadline_s, deadline_s, lambda seconds: self._send(question, seconds, fds))
+
+    def more(self, deadline_s):
+        """Return the next reply to what was asked last. Raises what `ask` does."""
+        return self._within(deadline_s, deadline_s, self._reply)
+
+    def _within(self, own_s, told_s, action):
+        """Return what `action(seconds)` does; a failure of it ends the tree and says why."""
         if self.usage is not None:
             raise Died("it was ended before")
-        own = deadline_s if deadline_s is not None else self._usual_s(question) + _GRACE_S
-        left = self._ends - time.monotonic()
+        left = self.limits.submission_s - self.spent_s
+        seconds = max(0.0, min(own_s, left))
+        clock = fair.Clock(lambda: [*self._tree.delays(), fair.thread_delay("thread-self")])
+        self._channel.granted_s = lambda: clock.granted_s(seconds)
         try:
-            reply = self._exchange(question, max(0.0, min(own, left)), fds)
+            return action(seconds)
         except TimeoutError:
+            starved, elapsed_s = clock.fair_s() < 0.99 * seconds, clock.elapsed_s()
             self.close()
-            told = deadline_s if deadline_s is not None else self._usual_s(question)
-            raise OverLimit("time", self.limits.submission_s if left < own else told) from None
+            if starved:
+                raise fair.TooBusy(elapsed_s) from None
+            raise OverLimit("time", self.limits.submission_s if left < own_s else told_s) from None
         except Closed:
             raise self._reason() from None
         except WireError:
             self.close()
             raise
-        if "too_large" in reply:
-            raise OverLimit("answer", self.limits.answer_bytes)
-        return reply
+        finally:
+            self.spent_s += max(0.0, clock.fair_s())
+            self._channel.granted_s = None  # which refers to this child: one that nobody holds is to end at once
 
-    def _exchange(self, question, deadline_s, fds):
-        ends = time.monotonic() + deadline_s
-        self._channel.send(question, deadline_s, fds=fds, keep_layout=True)
+    def _exchange(self, question, seconds, fds):
+        ends = time.monotonic() + seconds
+        self._send(question, seconds, fds)
+        return self._reply(ends - time.monotonic())
+
+    def _send(self, question, seconds, fds):
+        self._channel.send(question, seconds, fds=fds, keep_layout=True)
+
+    def _reply(self, seconds):
         try:
-            reply = self._channel.recv(ends - time.monotonic(), self.limits.answer_bytes)
+            reply = self._channel.recv(seconds, self.limits.answer_bytes)
         except TooLarge:
             self.close()
-            return {"too_large": True}
+            reply = {"too_large": True}
         if not isinstance(reply, dict):
             raise WireError("a reply that is no dict")
+        if "too_large" in reply:
+            raise OverLimit("answer", self.limits.answer_bytes)
         return reply
 
     def _usual_s(self, question):

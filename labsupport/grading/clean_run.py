@@ -18,6 +18,7 @@ from pathlib import Path
 from labsupport import building, catalog
 from labsupport.errors import LabError
 from labsupport.places import NOTEBOOKS, ROOT
+from labsupport.reading import load
 
 __all__ = ["CleanRun", "clean_run", "told"]
 
@@ -75,7 +76,7 @@ def clean_run(submission):
     if lesson is None:
         return CleanRun("not run", error="the lesson of this file is not known")
     try:
-        notebook = _grafted(building.load(NOTEBOOKS / lesson.notebook), submission)
+        notebook = _grafted(load(NOTEBOOKS / lesson.notebook), submission)
     except LabError as error:
         return CleanRun("not run", error=error.what)
     answer, how = _run(bwrap, lesson.notebook, building.dump(notebook).encode("utf-8", "replace"))

@@ -70,7 +70,10 @@ def encode(value, *, max_bytes=MAX_BYTES, keep_layout=False):
 
 def header_of(tokens):
     """Return a header's bytes: its only spelling."""
-    return json.dumps(tokens, separators=(",", ":")).encode("ascii")
+    return _as_json(tokens).encode("ascii")
+
+
+_as_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class _Writer:
@@ -106,8 +109,10 @@ class _Writer:
         self.tokens += tokens
 
     def put_bytes(self, raw):
-        self.make_room(len(raw))
-        self.size += len(raw)
+        size = self.size + len(raw)
+        if size > self.max_bytes:
+            raise TooLarge(f"more than {self.max_bytes:,} bytes")
+        self.size = size
         self.buffers.append(raw)
 
     def make_room(self, size):
@@ -138,7 +143,7 @@ class _Writer:
         self.text += len(raw)
         if self.text > MAX_TEXT:
             raise TooLarge(f"more than {MAX_TEXT:,} bytes of text")
-        self.add("s", len(raw))
+        self.tokens += ("s", len(raw))
         self.put_bytes(raw)
 
     def put_raw(self, value, depth):

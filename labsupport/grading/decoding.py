@@ -66,8 +66,10 @@ def _tokens(header):
         raise WireError("the header is not a flat list")
     if raw.count(b",") >= codec.MAX_TOKENS:
         raise TooLarge(f"more than {codec.MAX_TOKENS:,} parts")
+    if _LONG_NUMBER.search(raw):
+        raise WireError("a number too long")
     try:
-        tokens = json.loads(raw, parse_int=_int, parse_float=_refuse, parse_constant=_refuse)
+        tokens = _from_json(raw.decode("ascii"))
     except (ValueError, RecursionError):
         raise WireError("the header is not JSON of whole numbers and short texts") from None
     if codec.header_of(tokens) != raw:
@@ -75,15 +77,12 @@ def _tokens(header):
     return tokens
 
 
-def _int(text):
-    if len(text) > 20:
-        raise ValueError("a number too long")
-    return int(text)
-
-
 def _refuse(text):
     raise ValueError("a number that is not whole")
 
+
+_from_json = json.JSONDecoder(parse_float=_refuse, parse_constant=_refuse).decode
+_LONG_NUMBER = re.compile(rb"[0-9]{21}")  # no part of a header has so many digits
 
 _FIXED_TEXT = re.compile(r"(\|S|[<>]U)[1-9][0-9]{0,6}")
 
@@ -110,7 +109,12 @@ class _Reader:
         return token
 
     def number(self, low, high):
-        number = self.token(int)
+        if self.at >= len(self.tokens):
+            raise WireError("the header ends inside a value")
+        number = self.tokens[self.at]
+        self.at += 1
+        if type(number) is not int:
+            raise WireError("a token of the wrong type")
         if not low <= number <= high:
             raise WireError(f"{number} is out of range")
         return number
@@ -125,10 +129,10 @@ class _Reader:
     def read(self, depth):
         if depth > codec.MAX_DEPTH:
             raise WireError("nested too deeply")
-        tag = self.token(str)
-        if tag not in _READ:
+        reader = _READ.get(self.token(str))
+        if reader is None:
             raise WireError("an unknown type")
-        return _READ[tag](self, depth)
+        return reader(self, depth)
 
     def size(self):
         return self.number(0, codec.MAX_OFFSET)

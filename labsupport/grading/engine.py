@@ -4,24 +4,25 @@ This process never runs a line of a learner's code. It knows the references; the
 References and specimens are observed through the same questions, in a child of their own.
 """
 
+import ast
 import functools
 import hashlib
 import time
 from dataclasses import dataclass, field, replace
 
 from labsupport import answering, catalog
-from labsupport.comparing import differs
-from labsupport.course import Outcome, Probe, Verdict
+from labsupport.course import Outcome, Verdict
 from labsupport.grading import outside
 from labsupport.grading.errors import CannotRunHere, GradingImpossible
-from labsupport.grading.programs import Children, Program, observe_course, observe_program
+from labsupport.grading.expected import Asked, on_one_case, reference_of, specimens_of
+from labsupport.grading.programs import Children, Program, child_for, observe_program
 from labsupport.grading.secret import Secret
 from labsupport.grading.store import Row
 from labsupport.grading.wire import TooLarge, decode, encode
-from labsupport.inputs import PUBLIC_SEED
-from labsupport.judging import Observed, alike, judge
-from labsupport.observing import inputs_for, reference_observations, specimen_observations
+from labsupport.judging import FAILED, Observed, judge, settle
+from labsupport.observing import reference_observations, specimen_observations
 from labsupport.places import NOTEBOOKS, ROOT
+from labsupport.probing.fair import TooBusy
 
 __all__ = [
     "Graded", "GradingImpossible", "Secret", "course_version", "grade_submission", "grading_key", "judge_again",
@@ -77,7 +78,7 @@ def grade_submission(submission, *, runner, secret, known=lambda key: None):
     with Children(runner) as children:
         for exercise in exercises:
             taken = submission.answers.get(exercise.id)
-            left = _SUBMISSION_S - (time.monotonic() - started)
+            left = _SUBMISSION_S - children.spent_s
             rows.append(_grade_one(exercise, submission, taken, children, secret, known, frames, left))
         usage = {"wall_s": round(time.monotonic() - started, 3), **children.usage()}
     return Graded(tuple(replace(row, usage=usage) for row in rows), frames, usage)
@@ -111,17 +112,17 @@ class _Nobody:
 
 
 def _grade_one(exercise, submission, taken, children, secret, known, frames, left):
-    seed = secret.seed(submission.sha256, exercise.id)
     problem = _before_running(exercise, submission, taken, left)
     if problem:
         return _row(problem, exercise, submission, taken)
-    key = _observation_key(exercise, taken, seed)
+    asked = Asked(exercise, secret.seed(submission.sha256, exercise.id))
+    key = _observation_key(asked, taken)
     try:
         frame = known(key)
         if frame is None:
-            verdict, frame = _run(exercise, taken, seed, children)
+            verdict, frame = _run(asked, taken, children)
         else:
-            verdict = _judge(exercise, _unpacked(decode(frame)), seed, children)
+            verdict = _judge(asked, _unpacked(decode(frame)), children)
         if frame is not None:
             frames[key] = frame
     except GradingImpossible:
@@ -129,31 +130,37 @@ def _grade_one(exercise, submission, taken, children, secret, known, frames, lef
     except CannotRunHere as error:
         step = "Nothing is held against the answer; it is graded where that is possible."
         verdict = Verdict(exercise=exercise.id, outcome=Outcome.CANNOT_RUN_HERE, why=str(error.what), next=step)
+    except TooBusy as error:
+        why = f"Grading did not come to an end: {error.what}."
+        step = "Nothing is held against the answer; it is graded again on a machine that has time for it."
+        verdict = Verdict(exercise=exercise.id, outcome=Outcome.GRADER_FAULT, why=why, next=step)
     except Exception as error:  # ours: whatever it is, it must not become the learner's zero
         verdict = _fault(exercise, f"{type(error).__name__}: {error}")
     return _row(verdict, exercise, submission, taken, observed=key if key in frames else "")
 
 
-def _run(exercise, taken, seed, children):
+def _run(asked, taken, children):
     """Return (verdict, kept frame) of an answer that is run now.
 
     One that fails where other answers ran before it is run again alone: what they left behind is not its fault.
     """
+    exercise = asked.exercise
     program = Program(exercise.setup, tuple(taken.helpers), taken.source, exercise.names)
-    inputs = inputs_for(exercise, seed)
     while True:
-        seen = observe_program(exercise, program, inputs, children, "answer")
+        seen = observe_program(exercise, program, asked.inputs, children, "answer", asked.frame)
         try:
             frame = encode(_packed(seen))
         except TooLarge as error:  # each result is within bounds, all of them together are not
             return _too_much(exercise, error), None
         answer = _unpacked(decode(frame))
-        verdict = _judge(exercise, answer, seed, children)
-        hung = any(seen.over and "still running" in seen.over for seen in answer)
-        explained = verdict.misconception or hung  # by a mistake of its own, which nothing left behind brings about
-        if verdict.outcome not in _FAILED or explained or not children.is_shared("answer"):
+        verdict = _judge(asked, answer, children)
+        hung = not children.silent and any(seen.over and "still running" in seen.over for seen in answer)
+        # By a mistake of its own, which nothing left behind brings about; ranks are made anew for each answer.
+        explained = verdict.misconception or hung or exercise.on_ranks
+        own = child_for(exercise, "answer")
+        if verdict.outcome not in FAILED or explained or not children.is_shared(own):
             return verdict, frame
-        children.close("answer")
+        children.close(own)
 
 
 def _before_running(exercise, submission, taken, left):
@@ -180,6 +187,8 @@ def _before_running(exercise, submission, taken, left):
 
 def _is_stub(exercise, source):
     stub = catalog.stubs(exercise.slug).get(exercise.id, "")
+    if not all(word in source for word in _words_of(stub, exercise.names[0])):
+        return False
     if answering.same_program(source, stub):
         return True
     if exercise.kind == "prediction":
@@ -188,90 +197,24 @@ def _is_stub(exercise, source):
     return mine is not None and shipped is not None and answering.same_program(mine, shipped)
 
 
+@functools.cache
+def _words_of(stub, name):
+    """Return what a text spells that is the same program, or has the same definition: seen without reading it."""
+    nodes = ast.walk(ast.parse(answering.definition_in(stub, name) or answering.without_magic(stub)))
+    return frozenset(node.id for node in nodes if isinstance(node, ast.Name))
+
+
 # -- judging -----------------------------------------------------------------------------------------------------
 
 
-_FAILED = (Outcome.WRONG, Outcome.CRASHED, Outcome.OVER_LIMIT)
-
-
-def _judge(exercise, answer, seed, children):
+def _judge(asked, answer, children):
     """Return the verdict; specimens are observed only when the answer is not right."""
-    reference = _course_observations(exercise, None, seed, children)
-    verdict = judge(exercise, Observed(answer=answer, reference=reference))
-    if verdict.outcome not in _FAILED:
-        return verdict
-    first = next(i for i, pair in enumerate(zip(answer, reference, strict=True)) if differs(*pair))
-    like = [
-        m for m in exercise.misconceptions if alike(answer[first], _on_one_case(exercise, m, first, seed, children))
-    ]
-    # One that remembers earlier cases may look different alone: without a likeness all are observed in full.
-    for misconceptions in (like, exercise.misconceptions):
-        specimens = {m.id: _course_observations(exercise, m, seed, children) for m in misconceptions}
-        verdict = judge(exercise, Observed(answer=answer, reference=reference, specimens=specimens))
-        if verdict.misconception or len(misconceptions) == len(exercise.misconceptions):
-            break
-    return verdict
-
-
-# With a secret every submission has inputs of its own and nothing is found here again; without one everything is.
-_COURSE = {}
-_COURSE_KEPT = 2000
-
-
-def _kept(key, make):
-    if key not in _COURSE:
-        if len(_COURSE) >= _COURSE_KEPT:
-            _COURSE.clear()
-        _COURSE[key] = make()
-    return _COURSE[key]
-
-
-def _course_observations(exercise, misconception, seed, children):
-    """Return the observations of a misconception's specimen, or of the reference when it is None."""
-    if exercise.kind == "prediction":  # a value is worked out here, by the course's own code; there is nothing to drive
-        found = specimen_observations(exercise, seed) if misconception else reference_observations(exercise, seed)
-        return found[misconception.id] if misconception else found
-
-    def make():
-        program = _course_program(exercise, misconception, seed)
-        if misconception is None and seed != PUBLIC_SEED and outside.counted(exercise):
-            return _counted_before(exercise, program, seed, children)
-        return observe_course(exercise, program, inputs_for(exercise, seed), children)
-
-    return _kept((exercise.id, misconception and misconception.id, seed), make)
-
-
-def _counted_before(exercise, program, seed, children):
-    """Return a reference's observations with what it takes (bytes, lines) as counted once, on the public inputs.
-
-    That depends on the shapes of a case, not on its contents, and the contract holds it well inside its budgets.
-    """
-    counted = _course_observations(exercise, None, PUBLIC_SEED, children)
-    once = replace(exercise, probe=Probe(exercise.probe.name, outside.uncounted(exercise)))
-    seen = observe_course(once, program, inputs_for(exercise, seed), children)
-    pairs = zip(seen, counted, strict=True)
-    return tuple(s if s.raised or s.over else replace(s, facts=dict(c.facts) | dict(s.facts)) for s, c in pairs)
-
-
-def _on_one_case(exercise, misconception, index, seed, children):
-    """Return a specimen's observation on one case alone: most are told apart from an answer by that."""
-    whole = _COURSE.get((exercise.id, misconception.id, seed))
-    if exercise.kind == "prediction" or whole:
-        return (whole or _course_observations(exercise, misconception, seed, children))[index]
-
-    def make():
-        program = _course_program(exercise, misconception, seed)
-        return observe_course(exercise, program, [inputs_for(exercise, seed)[index]], children)[0]
-
-    return _kept((exercise.id, misconception.id, seed, index), make)
-
-
-def _course_program(exercise, misconception, seed):
-    if misconception:
-        answer = answering.specimen_answer(exercise, misconception, seed)
-    else:
-        answer = answering.reference_answer(exercise, seed)
-    return Program(exercise.setup, (), answer.source, exercise.names)
+    return settle(
+        asked.exercise,
+        Observed(answer=answer, reference=reference_of(asked, children)),
+        lambda misconceptions, index: on_one_case(asked, misconceptions, index, children),
+        lambda misconceptions: specimens_of(asked, misconceptions, children),
+    )
 
 
 def judge_again(row, frame, exercise, secret):
@@ -287,11 +230,12 @@ def judge_again(row, frame, exercise, secret):
     """
     seed = secret.seed(row.submission, exercise.id)
     answer = _unpacked(decode(frame))
-    if len(answer) != len(exercise.cases) or not row.observed.startswith(_question_digest(exercise, seed)):
+    digest = _question_digest(Asked(exercise, seed))
+    if len(answer) != len(exercise.cases) or not row.observed.startswith(digest):
         return None
     first = Observed(answer=answer, reference=reference_observations(exercise, seed))
     verdict = judge(exercise, first)
-    if verdict.outcome in _FAILED:
+    if verdict.outcome in FAILED:
         verdict = judge(exercise, replace(first, specimens=specimen_observations(exercise, seed)))
     return replace(row, **_told(verdict))
 
@@ -343,11 +287,9 @@ def _row(verdict, exercise, submission, taken, observed=""):
 # -- keys and frames ---------------------------------------------------------------------------------------------
 
 
-def _question_digest(exercise, seed):
+def _question_digest(question):
     """Return a digest of what is asked: inputs, probe, setup, names and limits; not of how it is judged."""
-    digest = hashlib.sha256()
-    for part in inputs_for(exercise, seed):
-        digest.update(encode(part, keep_layout=True))
+    exercise, digest = question.exercise, hashlib.sha256(question.frame)
     options = sorted((str(k), repr(v)) for k, v in exercise.probe.options.items())
     asked = (
         exercise.id,
@@ -362,23 +304,21 @@ def _question_digest(exercise, seed):
     return digest.hexdigest()[:32]
 
 
-def _observation_key(exercise, taken, seed):
+def _observation_key(asked, taken):
     answer = hashlib.sha256(repr((taken.source, tuple(taken.helpers))).encode("utf-8", "surrogatepass")).hexdigest()[
         :32
     ]
-    return f"{_question_digest(exercise, seed)}-{answer}"
+    return f"{_question_digest(asked)}-{answer}"
 
 
 def _packed(observations):
     """Return observations as plain data for the wire's format."""
     return [
-        {
-            "value": seen.value,
-            "raised": vars(seen.raised) if seen.raised else None,
-            "over": seen.over,
-            "facts": dict(seen.facts),
-            "notes": dict(seen.notes),
-        }
+        {"value": seen.value}
+        | ({"raised": vars(seen.raised)} if seen.raised else {})
+        | ({"over": seen.over} if seen.over else {})
+        | ({"facts": dict(seen.facts)} if seen.facts else {})
+        | ({"notes": dict(seen.notes)} if seen.notes else {})
         for seen in observations
     ]
 

@@ -5,14 +5,16 @@ looked for by several anchors, the surest first: the marker comment or the cell'
 likeness to the stub, the place in the lesson. Whatever was unclear is said in a note.
 """
 
+import functools
 from dataclasses import dataclass
 
-from labsupport.grading.cells import Cell, bound_by, parse, refusal, statement_key
-from labsupport.grading.helping import helpers_of
+from labsupport import catalog
+from labsupport.grading.cells import Cell, bindings, bound_by, parse, refusal
+from labsupport.grading.helping import helpers_of, offers_of
 from labsupport.grading.pieces import assemble, listed
 from labsupport.grading.shipped import alike, shipped_lesson
 
-__all__ = ["Taken", "take_answers"]
+__all__ = ["Taken", "recognised", "take_answers"]
 
 _ALIKE = 0.6
 _MOST = 30  # candidates that are looked at; of more, the last
@@ -48,6 +50,30 @@ class Taken:
     def told(self):
         """Where the answer was found and how, in words: "cell 7, by its marker"."""
         return f"{listed(self.cells)}, {self.how}" if self.cells else self.how
+
+
+def recognised(cells):
+    """Return the cells; what is read from a text that is the course's own, word for word, is taken from there."""
+    known = _course_cells()
+    return tuple(_as(known.get((cell.kind, cell.text)), cell) for cell in cells)
+
+
+@functools.cache
+def _course_cells():
+    """Return {(kind, text): cell of the course}, with everything that can be read from its text worked out."""
+    found = {}
+    for lesson in catalog.lessons():
+        for cell in shipped_lesson(lesson.slug).cells if lesson.ready else ():
+            found.setdefault((cell.kind, cell.text), cell)
+    for cell in found.values():
+        cell.marked, cell.checks, cell.names, cell.statements, offers_of(cell)  # kept with the cell
+    return found
+
+
+def _as(known, cell):
+    if known is not None:
+        vars(cell).update({key: value for key, value in vars(known).items() if key not in ("number", "id", "of")})
+    return cell
 
 
 def take_answers(cells, exercises):
@@ -201,11 +227,8 @@ class _Search:
         tree = parse(text)
         if tree is None:
             return text.strip() == self.stub.text.strip()
-        mine, shipped = (self.bindings(body) for body in (tree.body, self.stub.tree.body))
-        return bool(shipped) and mine == shipped
-
-    def bindings(self, body):
-        return {name: statement_key(node) for node in body for name in bound_by(node) if name in self.names}
+        shipped = self.lesson.bindings(self.exercise.id, self.names)
+        return bool(shipped) and bindings(tree.body, self.names) == shipped
 
     def taken(self, piece, how, named):
         cells = tuple(self.cells[k].number for k in piece.at)
@@ -216,6 +239,7 @@ class _Search:
             )
         around = [*self.cells[: piece.at[0]], *self.up_to_check(piece), Cell(0, "", "code", piece.set_apart)]
         helpers = helpers_of(piece.text, around, self.lesson, self.exercise.setup)
+        helpers = () if self.exercise.on_ranks else helpers  # ranks see their own cell and no other
         return Taken(self.exercise.id, piece.text, helpers, how, cells, notes)
 
     def up_to_check(self, piece):

@@ -11,7 +11,7 @@ import warnings
 
 from labsupport.grading.cells import bound_by, parse
 
-__all__ = ["Offer", "helpers_of", "modules_in", "talks_to_lesson"]
+__all__ = ["Offer", "helpers_of", "modules_in", "offers_of", "talks_to_lesson"]
 
 _LESSON = frozenset(("lab", "lesson", "progress", "get_ipython"))
 _MOST = 500  # statements
@@ -29,8 +29,8 @@ def helpers_of(source, cells, lesson, setup=""):
     tree = parse(source)
     if tree is None:
         return ()
-    usable = [cell for cell in cells if cell.kind == "code" and cell.tree and not lesson.is_stub(cell)]
-    offered = [offer for cell in usable for offer in _offers_of(cell)]
+    usable = [c for c in cells if c.kind == "code" and c.tree and not c.on_ranks and not lesson.is_stub(c)]
+    offered = [offer for cell in usable for offer in offers_of(cell)]
     modules = modules_in([*(offer.node for offer in offered), *(parse(setup) or tree).body])
     offers = [offer.binds | (offer.fills - modules) for offer in offered]
     chosen, needed, before = set(), set(_read_by(source, tree)), None
@@ -72,10 +72,11 @@ class Offer:
         return _read_by(self.text, self.node)
 
 
-def _offers_of(cell):
+def offers_of(cell):
     """Return the offers of a cell's statements; kept with the cell, since every answer of a notebook asks."""
     if "offers" not in vars(cell):
-        vars(cell)["offers"] = tuple(Offer(node) for node in cell.tree.body if not talks_to_lesson(node))
+        body = cell.tree.body if cell.tree else ()
+        vars(cell)["offers"] = tuple(Offer(node) for node in body if not talks_to_lesson(node))
     return vars(cell)["offers"]
 
 

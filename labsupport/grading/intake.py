@@ -16,7 +16,7 @@ from pathlib import Path
 from labsupport import catalog
 from labsupport.errors import UsageError
 from labsupport.grading import archives
-from labsupport.grading.finding import Taken, take_answers
+from labsupport.grading.finding import Taken, recognised, take_answers
 from labsupport.grading.notebooks import Unreadable, read_bytes, read_notebook
 from labsupport.grading.owners import (
     NO_LEARNER,
@@ -30,11 +30,10 @@ from labsupport.grading.owners import (
     wrappers,
 )
 from labsupport.grading.patience import TooSlow, time_budget
-from labsupport.grading.shipped import lessons_in
+from labsupport.grading.shipped import lesson_mentioned, lessons_in
 
 __all__ = ["Submission", "Taken", "find_submissions", "read_submission"]
 
-_MENTIONED = re.compile(rb"(?:exercise:\s*|[\"'](?:ex|check)-|lesson\(\\?[\"'])([a-z0-9_-]+)")
 _DEEPEST = 30  # folders below a path
 _MOST = 50  # notebooks of one learner
 _READ_S = 60.0  # of processor time for one notebook; a large real one takes a second
@@ -298,12 +297,13 @@ def _ours(error):
 
 def _read(data, learner, path):
     notebook = read_notebook(data)
-    lessons = lessons_in(notebook.cells)
+    cells = recognised(notebook.cells)
+    lessons = lessons_in(cells)
     if not lessons:
         notes = (*notebook.notes, "No exercise of the course was found in it.")
         return Submission(learner, "", path, _digest(data), notes=notes)
     slug = next(iter(lessons))
-    answers = {taken.exercise: taken for taken in take_answers(notebook.cells, catalog.exercises(slug))}
+    answers = {taken.exercise: taken for taken in take_answers(cells, catalog.exercises(slug))}
     notes = (*notebook.notes, *_about_lessons(slug, lessons, path))
     return Submission(learner, slug, path, _digest(data), answers, notes)
 
@@ -319,20 +319,10 @@ def _about_lessons(slug, lessons, path):
 
 def _unreadable(learner, path, data, error):
     """Return the submission of a file that cannot be graded, with the lesson it seems to be of."""
-    lesson = lesson_of_file(path.name) or _lesson_mentioned(data)
+    lesson = lesson_of_file(path.name) or lesson_mentioned(data)
     return Submission(
         learner, lesson, path, _digest(data), unreadable=error.what, repair=error.next_step or "Hand in the file again."
     )
-
-
-def _lesson_mentioned(data):
-    """Return the lesson that a damaged file speaks of most."""
-    heard = [match.decode("ascii", "ignore").replace("_", "-") for match in _MENTIONED.findall(data[:2_000_000])]
-    weights = {
-        lesson.slug: sum(h.startswith(lesson.prefix) for h in heard) for lesson in catalog.lessons() if lesson.ready
-    }
-    best = max(weights, key=weights.get, default="")
-    return best if weights.get(best) else ""
 
 
 def _digest(data):

@@ -15,16 +15,22 @@ import numpy as np
 
 from labsupport.comparing import differs
 from labsupport.course import Observation, Raised
-from labsupport.grading import reading, shared
+from labsupport.grading import rank_facts, reading, shared
 from labsupport.grading.allowance import limit_behind
-from labsupport.probing.plain import Opaque, identical, plain
+from labsupport.probing.gathering import written_alike
+from labsupport.probing.plain import Opaque, identical
+from labsupport.probing.running import ANOTHER_FILE, ANOTHER_RESULT
 
-__all__ = ["VERSION", "counted", "observation_of", "observe", "two_steps", "uncounted", "vocabulary"]
+__all__ = [
+    "VERSION", "agreed", "calls_of", "changed_inputs", "counted", "is_array", "is_shared", "layout_of",
+    "observation_of", "observe", "seconds_for", "two_steps", "uncounted", "vocabulary", "watched", "with_words",
+]  # fmt: skip
 
-VERSION = 3  # of what is observed; kept observations of another version are not used
+VERSION = 6  # of what is observed; kept observations of another version are not used
 _SPARE_S = 1.0
 _ANOTHER = "something else when it is called again"
 _COUNTED = {"max_allocated": 2, "max_kept": 2, "max_steps": 1, "releases": 1}  # option -> calls it takes
+_TOLD_HOW = ("through", "files", "artifact")  # probes whose other options say how the answer is called at all
 _LONGEST = 500  # characters of a text from a child that are kept
 _MOST_ITEMS = 100
 
@@ -57,17 +63,22 @@ def observe(child, exercise, names, inputs, words=None):
         Died, OverLimit, WireError: what became of the child.
     """
     first, beside = two_steps(exercise)
-    twice = _is_shared(exercise, inputs)
+    twice = is_shared(exercise, inputs)
     if twice:
-        seen = _in_shared_memory(child, names, inputs, first, exercise.limits)
+        seen = _in_shared_memory(child, names, inputs, first, exercise)
     else:
-        seen = _ask(child, exercise, names, inputs, first, 1)
+        seen = observation_of(_ask(child, exercise, names, inputs, first, 1))
     # After a call in shared memory one in memory of the child's own: an answer may behave where it knows it is watched.
     if (beside or twice) and not (seen.raised or seen.over):
-        seen = _counted(child, exercise, names, inputs, beside, seen)
-    if words is not None and not (seen.raised or seen.over):
-        seen = Observation(value=seen.value, facts=dict(seen.facts) | {"vocabulary": words}, notes=seen.notes)
-    return seen
+        seen = agreed(exercise, inputs, seen, _ask(child, exercise, names, inputs, beside, calls_of(beside)))
+    return with_words(seen, words)
+
+
+def with_words(seen, words):
+    """Return an observation with the words an answer uses among its facts."""
+    if words is None or seen.raised or seen.over:
+        return seen
+    return Observation(value=seen.value, facts=dict(seen.facts) | {"vocabulary": words}, notes=seen.notes)
 
 
 def counted(exercise):
@@ -84,80 +95,121 @@ def two_steps(exercise):
     """Return (options of the first call, options of the calls beside it) in which a case is observed."""
     options = {key: value for key, value in exercise.probe.options.items() if key != "forbid"}
     first = {key: value for key, value in options.items() if key not in _COUNTED}
-    return first, {key: value for key, value in options.items() if key in _COUNTED}
+    beside = {key: value for key, value in options.items() if key in _COUNTED}
+    if beside and exercise.probe.name in _TOLD_HOW:
+        beside = options
+    return first, beside
 
 
-def _is_shared(exercise, inputs):
+def calls_of(beside):
+    """Return how many calls one question with these counted options makes."""
+    return 1 + sum(_COUNTED.get(key, 0) for key in beside)
+
+
+def seconds_for(exercise, calls):
+    """Return how long the reply to a question that makes so many calls is waited for."""
+    return exercise.limits.call_s * calls + _SPARE_S
+
+
+def is_shared(exercise, inputs):
+    """Return whether a case is called in the judge's memory: its inputs are arrays, and there is such memory."""
     has_arrays = any(type(value) is np.ndarray and value.size for value in inputs)
     return exercise.probe.name == "call" and has_arrays and shared.AVAILABLE
 
 
-def _counted(child, exercise, names, inputs, beside, seen):
-    """Return an observation with what is counted beside the answer, on calls of its own."""
-    again = _ask(child, exercise, names, inputs, beside, 1 + sum(_COUNTED.get(key, 0) for key in beside))
+def agreed(exercise, inputs, seen, reply):
+    """Return an observation with what a second call beside it told: what was counted, and whether it was the same.
+
+    Args:
+        seen: the observation of the first call, which neither raised nor was over a limit.
+        reply: the reply to the second, with a "same" of True where its value is the first one's.
+    """
+    again = observation_of(reply)
     if again.raised or again.over:
         return again
     known = Observation(value=seen.value)
-    if exercise.probe.name == "call" and not differs(known, known) and differs(again, known):
+    wrote = exercise.probe.name == "files" and reply.get("same") is not True
+    if wrote and not written_alike(seen.value, again.value, exercise.probe.options["file"]):
+        return Observation(raised=Raised(type=ANOTHER_RESULT, message=ANOTHER_FILE), notes=seen.notes)
+    is_same = reply.get("same") is True or exercise.probe.name not in ("call", "through")
+    if not is_same and not differs(known, known) and differs(again, known):
         # Otherwise one call could show the right values and another one the right numbers.
         return Observation(value=Opaque(_ANOTHER), facts=seen.facts, notes=seen.notes)
     facts = dict(again.facts) | dict(seen.facts)
-    facts["inputs changed"] = tuple(sorted({*_indices(again.facts, len(inputs)), *_indices(seen.facts, len(inputs))}))
+    facts["inputs changed"] = tuple(sorted({*changed_inputs(again, inputs), *changed_inputs(seen, inputs)}))
     return Observation(value=seen.value, facts=facts, notes=dict(seen.notes) | dict(again.notes))
 
 
 def _ask(child, exercise, names, inputs, options, calls):
-    call_s = exercise.limits.call_s
     question = {
         "op": "observe",
         "probe": {"name": exercise.probe.name, "options": options},
         "names": list(names),
         "inputs": inputs,
-        "limits": {"call_s": call_s},
+        "limits": {"call_s": exercise.limits.call_s},
     }
-    return observation_of(child.ask(question, call_s * calls + _SPARE_S))
+    return child.ask(question, seconds_for(exercise, calls))
 
 
-def _in_shared_memory(child, names, inputs, options, limits):
+def _in_shared_memory(child, names, inputs, options, exercise):
     """Return the observation of one call whose arrays lie in the judge's memory: value, inputs changed, layout."""
     with shared.Memory(inputs) as memory:
         question = {
             "op": "call_shared",
             "names": list(names),
             "inputs": memory.described,
-            "limits": {"call_s": limits.call_s},
+            "limits": {"call_s": exercise.limits.call_s},
         }
-        seen = observation_of(child.ask(question, limits.call_s + _SPARE_S, fds=(memory.fd,)))
+        seen = observation_of(child.ask(question, seconds_for(exercise, 1), fds=(memory.fd,)))
         if seen.raised or seen.over:
             return seen
         # A change the child itself reports happened, too; one it does not report is seen all the same.
-        changed = {*memory.changed_inputs(), *_indices(seen.facts, len(inputs))}
-        facts = {"inputs changed": tuple(sorted(changed))}
-        if options.get("writeable"):
-            facts["writeable"] = seen.facts.get("writeable")
-        if options.get("view_of") is not None and not isinstance(seen.value, Opaque):
-            has_elements = type(seen.value) is np.ndarray and seen.value.size
-            facts["layout"] = _layout(child, memory, seen, limits) if has_elements else None
+        seen = watched(seen, {*memory.changed_inputs(), *changed_inputs(seen, inputs)}, options)
+        if options.get("view_of") is None or isinstance(seen.value, Opaque):
+            return seen
+        has_elements = is_array(seen.value) and seen.value.size
+        layout = _layout(child, memory, seen, exercise) if has_elements else None
+    return Observation(value=seen.value, facts=dict(seen.facts) | {"layout": layout}, notes=seen.notes)
+
+
+def watched(seen, changed, options):
+    """Return the observation of a call in the judge's memory with the facts that hold there."""
+    facts = {"inputs changed": tuple(sorted(changed))}
+    if options.get("writeable"):
+        facts["writeable"] = seen.facts.get("writeable")
     return Observation(value=seen.value, facts=facts, notes=seen.notes)
 
 
-def _indices(facts, count):
-    told = facts.get("inputs changed")
-    return {i for i in told if type(i) is int and 0 <= i < count} if type(told) is tuple else set()
+def changed_inputs(seen, inputs):
+    """Return which of the inputs an observation says were changed, as a set of indices."""
+    told = seen.facts.get("inputs changed")
+    return {i for i in told if type(i) is int and 0 <= i < len(inputs)} if type(told) is tuple else set()
 
 
-def _layout(child, memory, before, limits):
+def _layout(child, memory, before, exercise):
     """Return "view", "copy" or "partly" for the result the child still holds."""
     mask = 1 + secrets.randbelow(255)  # not known beforehand: nothing prepared can have followed
     memory.rewrite(mask)
-    after = observation_of(child.ask({"op": "reread"}, limits.call_s + _SPARE_S))
-    arrays = type(before.value) is np.ndarray and type(after.value) is np.ndarray
-    if not arrays or before.value.shape != after.value.shape:
+    after = observation_of(child.ask({"op": "reread"}, seconds_for(exercise, 1)))
+    return layout_of(before.value, after.value, mask)
+
+
+def is_array(value):
+    """Return whether a value is an array and nothing derived from one."""
+    return type(value) is np.ndarray
+
+
+def layout_of(before, after, mask):
+    """Return "view", "copy" or "partly" for an array read before and after the memory of its inputs was rewritten.
+
+    None when what was read afterwards is no array of its shape.
+    """
+    if not (is_array(before) and is_array(after)) or before.shape != after.shape:
         return None
-    if identical(plain(before.value), plain(after.value)):
+    if identical(before, after):
         return "copy"
-    followed = np.frombuffer(before.value.tobytes(), np.uint8) ^ mask
-    return "view" if followed.tobytes() == after.value.tobytes() else "partly"
+    followed = np.frombuffer(before.tobytes(), np.uint8) ^ mask
+    return "view" if followed.tobytes() == after.tobytes() else "partly"
 
 
 def observation_of(reply):
@@ -229,12 +281,6 @@ def _number(value):
     return value if countable else ...
 
 
-def _numbers(value):
-    if type(value) not in (tuple, list) or len(value) > _MOST_ITEMS:
-        return ...
-    return tuple(item for item in value if type(item) is int and 0 <= item < _MOST_ITEMS)
-
-
 def _words(value):
     if type(value) not in (tuple, list) or len(value) > _MOST_ITEMS:
         return ...
@@ -242,7 +288,9 @@ def _words(value):
 
 
 _FACTS = {
-    "inputs changed": _numbers,
+    "inputs changed": rank_facts.changed,
+    "collectives": rank_facts.collectives,
+    "files": rank_facts.files,
     "vocabulary": _words,
     "layout": lambda value: value if value is None else _text_of(value),
     "allocation": _text_of,

@@ -3,6 +3,7 @@
 import ast
 from dataclasses import dataclass, field
 
+from labsupport.answering import without_magic
 from labsupport.grading.cells import Cell, bound_by, parse, statement_key, without
 from labsupport.grading.helping import talks_to_lesson
 
@@ -33,10 +34,11 @@ def assemble(cells, i, exercise, lesson):
     piece = Piece(at, text)
     if len(at) > 1:
         piece.notes.append(f"The answer was split: {listed(cells[k].number for k in at)} were joined.")
-    put_aside = [cells[k].number for k in at if cells[k].program != cells[k].text]
+    put_aside = [cells[k].number for k in at if cells[k].program != without_magic(cells[k].text)]
     if put_aside:
         piece.notes.append(f"Lines for IPython only (`%`, `!`, `?`) in {listed(put_aside)} were left out.")
-    for cut in (_other_exercises, _prose, _calls_of_the_lesson, _course_code):
+    cuts = (_other_exercises, _prose, _calls_of_the_lesson, _course_code)
+    for cut in cuts[:-1] if exercise.on_ranks else cuts:  # a program of its own may hold what others hold, too
         piece.text = cut(piece, exercise, lesson)
     return piece
 

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from labsupport.grading.mounts import HOME
-from labsupport.grading.runtime import IN_CAGE
+from labsupport.grading.runtime import IN_CAGE, outermost
 from labsupport.grading.syscalls import Policy, build
 from labsupport.grading.trees import encoded
 from labsupport.processes.zygote import QUIET_LIBRARIES
@@ -58,7 +58,7 @@ def caged(runtime, allowance, *, tier, right, counted=False, work=None, change_u
 def _files_inside(runtime, allowance):
     """Return what a plan says about the files of a cage of its own."""
     readable = [*runtime.readable, *(runtime.programs if allowance.exec else [])]
-    shown = [str(path) for path in _outermost(readable)]
+    shown = [str(path) for path in outermost(readable)]
     files = {
         "root": str(runtime.root),
         "code": str(runtime.code),
@@ -102,6 +102,7 @@ def _for_child(allowance):
         "answer_bytes": allowance.answer_bytes,
         "output_bytes": allowance.output_bytes,
         "processes": allowance.fork,
+        "ranks": allowance.ranks,
         "network": allowance.loopback,
     }
 
@@ -136,14 +137,6 @@ def _environment(runtime, allowance, home):
     if allowance.loopback:
         env["GLOO_SOCKET_IFNAME"] = "lo"
     return env
-
-
-def _outermost(paths):
-    kept = []
-    for path in sorted(dict.fromkeys(paths), key=lambda p: len(p.parts)):
-        if not any(path.is_relative_to(other) for other in kept):
-            kept.append(path)
-    return kept
 
 
 def readable_by_others(runtime):

@@ -27,11 +27,15 @@ _LINUX = sys.platform == "linux"
 _OWN_PROCESSES = "this exercise starts processes or opens connections"
 _SLACK_BYTES = 64 << 20  # of a control group over the address space: page tables, pages copied from the zygote
 _PRELOAD = (
-    "labsupport.grading.nanny", "labsupport.grading.mounts", "labsupport.grading.landlock",
+    "labsupport.grading.nanny", "labsupport.grading.mounts", "labsupport.grading.landlock", "labsupport.grading.shared",
     "labsupport.probing.call", "labsupport.probing.drive", "labsupport.probing.literal",
     "numpy", "numpy.lib.stride_tricks", "numpy.random", "numpy.linalg", "numpy.fft", "numpy.polynomial",
     "collections", "dataclasses", "fractions", "statistics", "tracemalloc", "typing",
 )  # fmt: skip
+PRELOADS = {  # what some answers need and takes seconds to load: each has a zygote of its own, started when needed
+    "libraries": ("labsupport.probing.libraries:warm",),
+    "ranks": ("labsupport.probing.ranks_host", "labsupport.probing.ranks_preload:warm"),
+}
 
 
 def probe_tier():
@@ -59,9 +63,10 @@ class Runner:
         self._tier, self._allow_fenced, self._feedback = tier, allow_fenced or tier == "B", feedback or tier == "C"
         self._preload, self._without, self._groups = tuple(preload), tuple(without), groups and _LINUX
         self._runtime = self._zygote = self._right = None
+        self._loaded = {}  # a key of PRELOADS -> its zygote
         self._change_user = False
         self.report = None
-        self.course = None  # (the child that runs the course's own programs, how many it has run)
+        self.course = {}  # name -> (the child that runs the course's own programs, how many it has run)
 
     def __enter__(self):
         self._runtime = Runtime()
@@ -77,12 +82,11 @@ class Runner:
 
     def close(self):
         """End every child and what forked them."""
-        if self.course is not None:
-            self.course[0].close()
-            self.course = None
-        if self._zygote is not None:
-            self._zygote.close()
-            self._zygote = None
+        for child, _ in self.course.values():
+            child.close()
+        for zygote in filter(None, (*self._loaded.values(), self._zygote)):
+            zygote.close()
+        self.course, self._loaded, self._zygote = {}, {}, None
         if self._runtime is not None:
             self._runtime.close()
             self._runtime = None
@@ -119,9 +123,17 @@ class Runner:
         how = {"tier": tier, "right": self._right, "work": work, "change_user": self._change_user}
         plan = plans.caged(self._runtime, limits, counted=counted, without=self._without, **how)
         try:
-            return Child(CagedTree(self._zygote, plan, group, work), limits, tier)
+            zygote = self._zygote_with(limits.loaded) if limits.loaded else self._zygote
+            return Child(CagedTree(zygote, plan, group, work), limits, tier)
         except Refused as error:
             raise GradingImpossible("no cage could be built", why=error.what, report=self.report) from None
+
+    def _zygote_with(self, loaded):
+        """Return the zygote that has these libraries loaded, started when they are first asked for."""
+        if loaded not in self._loaded:
+            folders = {"path": self._runtime.path, "python": self._runtime.python, "namespaces": self._right}
+            self._loaded[loaded] = Zygote((*_PRELOAD, *PRELOADS[loaded]), **folders).start()
+        return self._loaded[loaded]
 
     # -- finding the tier -----------------------------------------------------------------------------------------
 

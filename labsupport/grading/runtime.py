@@ -4,7 +4,6 @@ The copy holds no exercise, no reference and no notebook. Wherever `labsupport` 
 view with something else (installed beside NumPy, say), it is covered.
 """
 
-import contextlib
 import shutil
 import sys
 import sysconfig
@@ -12,23 +11,19 @@ import tempfile
 from pathlib import Path
 
 from labsupport import places
-from labsupport.processes.removing import remove_tree
+from labsupport.processes.scratch import Scratch
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None
-
-__all__ = ["IN_CAGE", "Runtime"]
+__all__ = ["IN_CAGE", "Runtime", "outermost"]
 
 _MODULES = (
-    "__init__", "errors", "course",
+    "__init__", "errors", "course", "scalars",
     "processes/__init__", "processes/kernel", "processes/limits", "processes/groups", "processes/messages",
-    "processes/reaping", "processes/serving",
+    "processes/reaping", "processes/removing", "processes/serving",
     "grading/__init__", "grading/allowance", "grading/cage", "grading/child", "grading/codec", "grading/decoding",
     "grading/landlock", "grading/layouts", "grading/mounts", "grading/nanny", "grading/shared", "grading/tiers",
     "grading/wire",
 )  # fmt: skip
+_FOLDERS = ("probing", "ranks", "chunklab", "loading")  # as a whole: what drives answers, and what that leans on
 _SYSTEM = ("/usr/lib", "/usr/lib64", "/usr/local/lib", "/lib", "/lib64", "/usr/share/zoneinfo", "/etc/ld.so.cache")
 _COURSE = ("labsupport", "notebooks", "tests", "work", "benchmarks", "docs", "data", ".git", ".lab")
 _PREFIX = "lab-grading-"
@@ -48,18 +43,17 @@ class Runtime:
     """
 
     def __init__(self):
-        _sweep()
-        self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        self._scratch = Scratch(_PREFIX)
+        self.folder = self._scratch.folder
         self.folder.chmod(0o755)  # a child runs as another user
-        self._lock = _locked(self.folder)
         self.code, self.root, self.sealed = (self.folder / name for name in ("code", "root", "sealed"))
         self.root.mkdir()
         self.sealed.write_text("Nobody in a cage reads this.\n", encoding="utf-8")
         _copy_modules(self.code)
         self.packages = _package_folders()
         self.path = [self.code, *self.packages]
-        self.readable = _unique([*_interpreter(), *self.packages, *_existing(_SYSTEM)])
-        self.programs = _unique(_existing([Path(sys.base_prefix) / "bin", "/usr/bin", "/bin"]))
+        self.readable = outermost([*_interpreter(), *self.packages, *_existing(_SYSTEM)])
+        self.programs = outermost(_existing([Path(sys.base_prefix) / "bin", "/usr/bin", "/bin"]))
         self.hidden = _hidden(self.readable, self.packages)
 
     def __enter__(self):
@@ -69,10 +63,7 @@ class Runtime:
         self.close()
 
     def close(self):
-        remove_tree(self.folder)
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
+        self._scratch.close()
 
     def new_folder(self):
         """Return a new empty folder for a child that has no file system of its own."""
@@ -88,30 +79,10 @@ class Runtime:
         return [path for root in self.readable for path in _without(root, self.hidden)]
 
 
-def _locked(folder):
-    """Return an open file that is locked as long as this process lives: a folder with a free lock is nobody's."""
-    if fcntl is None:
-        return None
-    file = (folder / "lock.new").open("w", encoding="ascii")
-    fcntl.flock(file, fcntl.LOCK_EX)
-    (folder / "lock.new").rename(folder / "lock")  # never seen unlocked
-    return file
-
-
-def _sweep():
-    """Remove the folders of runs that were killed."""
-    if fcntl is None:
-        return
-    for folder in Path(tempfile.gettempdir()).glob(_PREFIX + "*"):
-        with contextlib.suppress(OSError), (folder / "lock").open(encoding="ascii") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            remove_tree(folder)
-
-
 def _copy_modules(target):
     source = places.ROOT / "labsupport"
-    probes = [path.relative_to(source).with_suffix("").as_posix() for path in (source / "probing").glob("*.py")]
-    for name in [*_MODULES, *probes]:
+    whole = [path for folder in _FOLDERS for path in (source / folder).rglob("*.py")]
+    for name in [*_MODULES, *(path.relative_to(source).with_suffix("").as_posix() for path in whole)]:
         copy = target / "labsupport" / f"{name}.py"
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source / f"{name}.py", copy)
@@ -124,7 +95,7 @@ def _package_folders():
 
     beside_numpy = Path(numpy.__file__).resolve().parent.parent
     named = [Path(entry).resolve() for entry in sys.path if Path(entry).name in ("site-packages", "dist-packages")]
-    return _unique([beside_numpy, *_existing(named)])
+    return outermost([beside_numpy, *_existing(named)])
 
 
 def _interpreter():
@@ -146,7 +117,7 @@ def _existing(paths):
     return [Path(path) for path in paths if Path(path).exists()]
 
 
-def _unique(paths):
+def outermost(paths):
     """Return the paths without those inside another one, symlinked folders (such as /lib) kept as they are."""
     kept = []
     for path in sorted(dict.fromkeys(paths), key=lambda p: len(p.parts)):

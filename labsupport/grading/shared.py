@@ -28,10 +28,11 @@ class Memory:
 
     Args:
         inputs: tuple of plain data.
+        copied: how they are copied first; an input that is not would be what the memory is read from.
     """
 
-    def __init__(self, inputs):
-        self.inputs = fresh(inputs)
+    def __init__(self, inputs, copied=fresh):
+        self.inputs = copied(inputs)
         self.indices = tuple(
             i for i, v in enumerate(self.inputs) if type(v) is np.ndarray and v.size and v.dtype.kind in "biufcSUV"
         )

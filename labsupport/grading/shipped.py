@@ -6,13 +6,14 @@ import re
 from dataclasses import dataclass
 
 from labsupport import catalog
-from labsupport.grading.cells import Cell
+from labsupport.grading.cells import Cell, bindings
 
-__all__ = ["Shipped", "alike", "key_of", "lessons_in", "shipped_lesson"]
+__all__ = ["Shipped", "alike", "key_of", "lesson_mentioned", "lessons_in", "shipped_lesson"]
 
 _ALIKE = 0.6
 _LOOKED_AT = 4_000  # characters
 _WORDS = re.compile(r"\w+|[^\w\s]")
+_MENTIONED = re.compile(rb"(?:exercise:\s*|[\"'](?:ex|check)-|lesson\(\\?[\"'])([a-z0-9_-]+)")
 _OPENED = re.compile(r"""\blesson\(\s*["']([\w-]+)["']""")
 
 
@@ -81,6 +82,16 @@ class Shipped:
         """Return the id of the cell shipped for an exercise."""
         stub = self.stubs.get(exercise)
         return stub.id if stub else "ex-" + exercise.replace("/", "-")
+
+    def bindings(self, exercise, names):
+        """Return what the shipped cell of an exercise binds the names to, as `cells.bindings` does."""
+        if exercise not in self._bindings:
+            self._bindings[exercise] = bindings(self.stubs[exercise].tree.body, names)
+        return self._bindings[exercise]
+
+    @functools.cached_property
+    def _bindings(self):
+        return {}
 
     def is_course(self, cell):
         """Return whether a cell is one of the course's own, perhaps edited a little; kept with the cell."""
@@ -175,3 +186,13 @@ def _weight(lesson, cells):
         elif cell.kind == "code" and any(stub.names and stub.names <= cell.names for stub in shipped.stubs.values()):
             weight += 2
     return weight
+
+
+def lesson_mentioned(data):
+    """Return the slug of the lesson that a damaged file's bytes speak of most, or ""."""
+    heard = [match.decode("ascii", "ignore").replace("_", "-") for match in _MENTIONED.findall(data[:2_000_000])]
+    weights = {
+        lesson.slug: sum(h.startswith(lesson.prefix) for h in heard) for lesson in catalog.lessons() if lesson.ready
+    }
+    best = max(weights, key=weights.get, default="")
+    return best if weights.get(best) else ""

@@ -10,6 +10,7 @@ import sqlite3
 import zlib
 from dataclasses import asdict, dataclass, field, fields
 
+from labsupport.course import Outcome, Verdict
 from labsupport.errors import LabError
 
 __all__ = ["Row", "Store"]
@@ -36,6 +37,7 @@ CREATE TABLE IF NOT EXISTS verdict (
 );
 CREATE INDEX IF NOT EXISTS verdict_of_submission ON verdict (submission, learner);
 CREATE INDEX IF NOT EXISTS verdict_of_digest ON verdict (digest);
+CREATE INDEX IF NOT EXISTS verdict_by_number ON verdict (number);  -- the next one is asked for with every submission
 CREATE TABLE IF NOT EXISTS attempt (
     digest TEXT NOT NULL,          -- of a submission whose worker ended
     number INTEGER NOT NULL,
@@ -91,6 +93,21 @@ class Row:
     tier: str = ""
     course: str = ""
     usage: dict = field(default_factory=dict)
+
+    def verdict(self):
+        """Return the `Verdict` it was made from, so that every place tells it in the same words."""
+        return Verdict(
+            exercise=self.exercise,
+            outcome=Outcome(self.outcome),
+            case=self.case,
+            misconception=self.misconception,
+            why=self.why,
+            next=self.next,
+            seen=self.seen,
+            measured=self.measured,
+            points=self.points,
+            points_of=self.points_of,
+        )
 
 
 class Store:

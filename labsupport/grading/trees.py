@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labsupport.errors import LabError
+from labsupport.probing import fair
 from labsupport.processes import messages
 from labsupport.processes.removing import remove_tree
 from labsupport.processes.zygote import QUIET_LIBRARIES, ZygoteError
 
 __all__ = ["CagedTree", "Ended", "OpenTree", "Refused"]
 
-_PATIENCE_S = 5.0
+_PATIENCE_S = 30.0  # for a nanny, which takes no time on a quiet machine
 
 
 class Refused(LabError):
@@ -85,10 +86,19 @@ class CagedTree:
         from labsupport.processes.kernel import process_cpu_s
 
         with contextlib.suppress(OSError, ValueError):
-            info = Path(f"/proc/self/fdinfo/{self.pidfd}").read_text(encoding="ascii")
-            pid = int(info.partition("Pid:")[2].split()[0])
+            pid = self._pid()
             return process_cpu_s(pid) if pid > 0 else None
         return None
+
+    def _pid(self):
+        info = Path(f"/proc/self/fdinfo/{self.pidfd}").read_text(encoding="ascii")
+        return int(info.partition("Pid:")[2].split()[0])
+
+    def delays(self):
+        """Return [seconds for which the child's main thread has waited for a processor so far]; [0.0]: nobody tells."""
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            return [fair.thread_delay(self._pid())]
+        return [0.0]
 
     def wait(self, patience_s=_PATIENCE_S):
         """Return how the tree ended by itself, or None when it has not ended in time."""
@@ -211,6 +221,9 @@ class OpenTree:
                 sock.close()
         self._process.kill()
         raise Refused("the process for an answer did not start")
+
+    def delays(self):
+        return [fair.thread_delay(self._process.pid)]
 
     def cpu_s(self):
         import psutil

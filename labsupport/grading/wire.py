@@ -18,6 +18,7 @@ NONCE = 16
 _AT_ONCE = 1 << 18  # bytes asked for in one read
 _SHORT = 4096  # a read shorter than this is followed by a pause, so that single bytes cost no processor
 _PAUSE_S = 0.001
+_OVER = "the time for this message is over"
 
 
 class Closed(ConnectionError):
@@ -38,6 +39,8 @@ class Channel:
     def __init__(self, sock, *, asks):
         self.sock, self.asks = sock, asks
         self.nonce = bytes(NONCE)
+        self.granted_s = None  # a function: by how much deadlines are put off; asked each time one has passed
+        self._ahead = bytearray()  # what was read beyond the message asked for: the next one, or its beginning
         self.fds = ()  # descriptors that came with the last message, the receiver's to close
 
     def fileno(self):
@@ -79,15 +82,20 @@ class Channel:
             sent = self._first(message, fds, ends) if fds else 0
             while sent < len(message):
                 self._wait_until(ends)
-                sent += self.sock.send(message[sent : sent + _AT_ONCE])
+                sent += self._now_or_later(self.sock.send, message[sent : sent + _AT_ONCE]) or 0
         except (BrokenPipeError, ConnectionResetError):
             raise Closed("the other side is gone") from None
 
     def _first(self, message, fds, ends):
-        self._wait_until(ends)
-        return socket.send_fds(self.sock, [message[:NONCE]], list(fds))
+        sent = None
+        while sent is None:
+            self._wait_until(ends)
+            sent = self._now_or_later(socket.send_fds, self.sock, [message[:_AT_ONCE]], list(fds))
+        return sent
 
     def _peek(self):
+        if self._ahead:
+            return True
         self.sock.setblocking(False)
         try:
             return bool(self.sock.recv(1, socket.MSG_PEEK))
@@ -123,19 +131,26 @@ class Channel:
 
     def _read(self, size, ends, max_fds=0):
         """Return exactly `size` bytes; memory grows with what arrives, not with what was announced."""
-        found = bytearray()
+        found, short = self._ahead, False
         while len(found) < size:
-            self._wait_until(ends)
+            # Who reads late finds what was sent in time; who sends bit by bit gains nothing by it.
+            if self._wait_until(ends) and short:
+                raise TimeoutError(_OVER)
             try:
-                chunk = self._chunk(min(size - len(found), _AT_ONCE), max_fds)
+                chunk = self._now_or_later(self._chunk, _AT_ONCE, max_fds)
             except ConnectionResetError:
                 chunk = b""
+            if chunk is None:
+                continue
             if not chunk:
+                self._ahead = bytearray()
                 raise Closed("the other side is gone")
             found += chunk
-            max_fds = 0
-            if len(chunk) < _SHORT and len(found) < size:
+            max_fds, short = 0, len(chunk) < _SHORT
+            if short and len(found) < size:
                 time.sleep(_PAUSE_S)
+        self._ahead = found[size:]
+        del found[size:]
         return found
 
     def _chunk(self, size, max_fds):
@@ -145,7 +160,24 @@ class Channel:
         return chunk
 
     def _wait_until(self, ends):
+        """Let the next step wait until then at most; returns whether that is over: then it does not wait at all."""
         left = None if ends is None else ends - time.monotonic()
         if left is not None and left <= 0:
-            raise TimeoutError("the time for this message is over")
+            granted = self.granted_s() if self.granted_s else 0.0
+            left = max(0.0, ends + granted - time.monotonic())
         self.sock.settimeout(left)
+        return left == 0
+
+    @staticmethod
+    def _now_or_later(step, *args):
+        """Return what a step on the socket gave, None when its time has passed: that may be put off by now.
+
+        Raises:
+            TimeoutError: it could not be done at once, and had to be.
+        """
+        try:
+            return step(*args)
+        except BlockingIOError:
+            raise TimeoutError(_OVER) from None
+        except TimeoutError:
+            return None

@@ -110,10 +110,17 @@ class _Desk:
     def submit(self, job):
         return self._thread.submit(self._grade, job).result()
 
+    def report(self, allow_fenced):
+        """Return the `TierReport` of the runner that will grade."""
+        return self._thread.submit(self._opened, allow_fenced).result().report
+
     def _grade(self, job):
+        return _grade(job, self._opened(job.allow_fenced))
+
+    def _opened(self, allow_fenced):
         if self._runner is None:
-            self._runner = open_runner(job.allow_fenced)
-        return _grade(job, self._runner)
+            self._runner = open_runner(allow_fenced)
+        return self._runner
 
     def close(self):
         if self._runner is not None:
@@ -143,12 +150,8 @@ def open_runner(allow_fenced):
     return Runner(allow_fenced=allow_fenced, feedback=sys.platform != "linux").__enter__()
 
 
-def _tier(allow_fenced):
-    runner = open_runner(allow_fenced)
-    try:
-        return runner.report
-    finally:
-        runner.__exit__(None, None, None)
+def _report(allow_fenced):
+    return _desk().report(allow_fenced)
 
 
 # -- one process ---------------------------------------------------------------------------------------------------
@@ -239,6 +242,12 @@ class Cluster:
             "distributed.scheduler.worker-saturation": 1.0,
             "distributed.scheduler.http.routes": [],  # no page that shows a class to other users of the machine
             "distributed.worker.http.routes": [],
+            # What nobody looks at: samples of where workers spend their time, their loads, copies of their results.
+            # Left on, these and the clock of each process take a tenth of a core from the grading.
+            "distributed.worker.profile.enabled": False,
+            "distributed.admin.tick.interval": "1s",
+            "distributed.admin.system-monitor.interval": "5s",
+            "distributed.scheduler.active-memory-manager.start": False,
         }
         with dask.config.set(quick):
             cluster = self._dask.LocalCluster(
@@ -261,9 +270,7 @@ class Cluster:
 
     def tiers(self):
         """Return the `TierReport`s of the machines that grade, one per worker."""
-        if not self._address:
-            return [_tier(self._allow_fenced)]
-        return list(self._client.run(_tier, self._allow_fenced).values())
+        return list(self._client.run(_report, self._allow_fenced).values())
 
     @property
     def flying(self):

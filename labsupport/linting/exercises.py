@@ -4,6 +4,7 @@ import ast
 import re
 from collections import Counter
 
+from labsupport.answering import without_magic
 from labsupport.building import checks_in
 from labsupport.catalog import marker_of
 from labsupport.linting.lesson import Problem, tree_of
@@ -37,8 +38,8 @@ def stubs(text):
         exercise = text.exercises.get(marker_of(cell.text))
         if exercise is None:
             continue
-        missing = [name for name in exercise.names if name not in _bound(tree_of(cell.text))]
-        if missing and not cell.text.startswith("%%"):
+        missing = [name for name in exercise.names if name not in _bound(tree_of(without_magic(cell.text)))]
+        if missing:
             why = "a learner who fills in the cell would still be told that the name is missing"
             what = f"the cell of {exercise.id} does not define {missing[0]}"
             yield Problem("exercises", cell.line, what, why, f"begin it with `{missing[0]} = ...` or a stub", index)

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from labsupport import building, catalog
+from labsupport.reading import text_of_source
 
 __all__ = ["KERNEL_MAGICS", "Problem", "Text", "magic_of", "prose_of", "python_of", "tree_of"]
 
@@ -46,7 +47,7 @@ class Text:
     def of(cls, path):
         path = Path(path)
         slug = None if path.stem == "home" else re.sub(r"^\d\d_", "", path.stem)
-        lines = building.text_of_source(path).splitlines()
+        lines = text_of_source(path).splitlines()
         return cls(path, building.read_source(path), slug, lines=lines)
 
     @cached_property

@@ -8,13 +8,17 @@ import sys
 
 from labsupport import building
 from labsupport.building import FOREIGN
+from labsupport.catalog import marker_of
 from labsupport.errors import LabError
 from labsupport.linting.lesson import KERNEL_MAGICS, Problem, magic_of, tree_of
+from labsupport.torchrun import options
 
 __all__ = ["RULES"]
 
 # F704: a notebook may await at the top; F811: a lesson may improve a function it has shown before.
-_SELECT = ["--select", "F,E9", "--ignore", "F704,F811", "--config", 'builtins = ["_", "__", "In", "Out"]']
+_SELECT = ["--select", "F,E9", "--ignore", "F704,F811"]
+_KERNEL_NAMES = ("_", "__", "In", "Out")
+_UNUSED_IMPORT = "F401"
 _INSTALL = re.compile(
     r"^\s*[%!]?\s*(?:(?:python3? -m )?pip3?|conda|mamba|uv|apt(?:-get)?)\s+(?:install|add|pip)\b", re.M
 )
@@ -23,21 +27,32 @@ _INSTALL = re.compile(
 def whole(text):
     """The lesson as one program: ruff knows notebooks and leaves foreign magics out."""
     notebook = building.build(text.path)
-    for found in _ruff(building.dump(notebook), "lesson.ipynb"):
+    brought = [name for _, cell in text.of_kind("code") for name in _crossing(cell.text)[1]]
+    for found in _ruff(building.dump(notebook), "lesson.ipynb", (*_KERNEL_NAMES, *brought)):
         index = found["cell"] - 1
         yield _finding(found, text.cells[index].line + found["location"]["row"] - 1, index, "the lesson's own names")
 
 
 def magics(text):
-    """Every cell magic as a program of its own: its ranks do not see the notebook's names."""
+    """Every cell magic as a program of its own: its ranks do not see the notebook's names, but for those pushed."""
     for index, cell in text.of_kind("code"):
         magic = magic_of(cell.text)
         if magic is None or magic in KERNEL_MAGICS | FOREIGN:
             continue
         body = "\n" + cell.text.partition("\n")[2]
-        for found in _ruff(body, "cell.py"):
+        for found in _ruff(body, "cell.py", _crossing(cell.text)[0]):
+            if found["code"] == _UNUSED_IMPORT and marker_of(cell.text):
+                continue  # a stub brings what its answer will use
             seen_by = f"%%{magic} runs the cell as a program of its own, which does not see the notebook's names"
             yield _finding(found, cell.line + found["location"]["row"] - 1, index, seen_by)
+
+
+def _crossing(cell):
+    """Return the names a `%%torchrun` cell takes from the notebook, and those it brings back."""
+    if magic_of(cell) != "torchrun":
+        return (), ()
+    given = options.parse(cell.partition("\n")[0].removeprefix("%%torchrun"))
+    return given.push, tuple(name.partition("@")[0] for name in given.returns)
 
 
 def _finding(found, line, index, why):
@@ -47,8 +62,10 @@ def _finding(found, line, index, why):
     return Problem("programs", line, what, why, "define it, use it, or remove it", index)
 
 
-def _ruff(source, name):
+def _ruff(source, name, known=()):
+    """Return what ruff finds in a program that may use the names `known` without defining them."""
     command = [sys.executable, "-m", "ruff", "check", "--isolated", *_SELECT, "--output-format", "json"]
+    command += ["--config", f"builtins = {json.dumps(sorted(known))}"]
     done = subprocess.run(
         [*command, "--stdin-filename", name, "-"], input=source, capture_output=True, text=True, encoding="utf-8"
     )

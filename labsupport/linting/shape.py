@@ -13,6 +13,7 @@ MOST_LINES = 15
 MOST_TORCHRUN_LINES = 25
 MOST_SETUP_LINES = 8
 MOST_MINUTES = 60
+_CHECKS = re.compile(r"\s*lab\.(check|drill)\(")
 
 
 def header(text):
@@ -87,9 +88,10 @@ def lengths(text):
         if count > most:
             why = f"{most} lines are what a reader takes in at once"
             yield Problem("lengths", cell.line, f"the cell has {count} lines", why, "split it, or give the code", index)
-    if len(text.cells) > MOST_CELLS:
+    count = sum(not _CHECKS.match(cell.text) for cell in text.cells)  # a check is one line, and nothing to read
+    if count > MOST_CELLS:
         why = f"a lesson of more than {MOST_CELLS} is not finished in one sitting"
-        yield Problem("lengths", 1, f"the lesson has {len(text.cells)} cells", why, "split it in two lessons")
+        yield Problem("lengths", 1, f"the lesson has {count} cells beside its checks", why, "split it in two lessons")
     size = len(building.dump(building.build(text.path)).encode("utf-8"))
     if size > MOST_BYTES:
         why = f"more than {MOST_BYTES:,} bytes are slow to open and to compare"

@@ -13,9 +13,13 @@ __all__ = ["PROBES", "Subject", "observe"]
 
 # Name -> module that has `run(subject, inputs, options, limits) -> Observation`.
 PROBES = {
+    "artifact": "labsupport.probing.artifact",
     "call": "labsupport.probing.call",
     "drive": "labsupport.probing.drive",
+    "files": "labsupport.probing.files",
     "literal": "labsupport.probing.literal",
+    "ranks": "labsupport.probing.ranks",
+    "through": "labsupport.probing.through",
 }
 
 
@@ -28,12 +32,14 @@ class Subject:
         namespace: where they are looked up.
         source: the answer's source text, or None when it cannot be had.
         setup: the lines the exercise lets it rely on; a probe that starts a process of its own runs setup + source.
+        own: it is one of the course's own programs, which leave nothing behind: such may share a process.
     """
 
     names: tuple[str, ...]
     namespace: Mapping
     source: str | None = None
     setup: str = ""
+    own: bool = False
 
 
 def observe(probe: Probe, subject: Subject, inputs: tuple, limits: Limits) -> Observation:

@@ -17,6 +17,8 @@ def unreadable(array):
     """
     if not array.size:
         return None
+    if array.base is None and array.nbytes <= _LARGEST:
+        return None  # it owns what it shows
     owner = _last_array(array)
     low, high = byte_bounds(array)
     owner_low, owner_high = byte_bounds(owner)

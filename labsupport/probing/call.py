@@ -1,6 +1,7 @@
 """The default probe: calls the answer's function and looks at what came back and what was left behind."""
 
 import gc
+import math
 import weakref
 
 import numpy as np
@@ -78,7 +79,8 @@ def measure(subject, make_args, function, options, seconds, known):
     """
     facts, notes = {}, {}
     if "max_allocated" in options or "max_kept" in options:
-        peak, kept = peak_bytes(function, make_args, seconds, known)
+        most = tuple(options.get(name, math.inf) for name in ("max_allocated", "max_kept"))
+        peak, kept = peak_bytes(function, make_args, seconds, known, most)
         if "max_allocated" in options:
             facts["allocation"], notes["allocated_bytes"] = within(peak, options["max_allocated"]), peak
         if "max_kept" in options:

@@ -7,7 +7,10 @@ __all__ = ["run"]
 
 
 def run(subject, inputs, options, limits):
-    """Return the value bound to the subject's first name; `...` counts as not answered yet."""
+    """Return the value bound to the subject's first name; `...` counts as not answered yet.
+
+    Options: `one_of`, the words that are answers at all; the judge tells them to whoever wrote another one.
+    """
     name = subject.names[0]
     value = subject.namespace.get(name, ...)
     if value is ...:

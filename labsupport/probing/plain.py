@@ -1,12 +1,15 @@
 """Plain data: what crosses from an answer to the judge, copied so that nothing is shared."""
 
+import sys
+
 import numpy as np
 
 from labsupport.probing.bounds import unreadable
 
-__all__ = ["Opaque", "fresh", "identical", "plain", "plain_literal"]
+__all__ = ["Opaque", "as_written", "fresh", "identical", "plain", "plain_literal"]
 
 _SCALARS = (bool, int, float, complex, str, bytes)
+_NUMPY_SCALARS = frozenset(np.sctypeDict.values())  # and no class that only says it is one of them
 _MAX_DEPTH = 40
 _MOST_PARTS = 200_000
 _MOST_BYTES = 256_000_000
@@ -52,7 +55,7 @@ class _Copying:
             return value
         if kind is np.ndarray:
             return self._array(value)
-        if isinstance(value, np.generic) and kind.__module__ == "numpy":
+        if kind in _NUMPY_SCALARS:
             return value.copy()
         if depth > _MAX_DEPTH:
             return Opaque("structure nested too deeply")
@@ -92,13 +95,11 @@ def _key(key):
 def plain_literal(value, depth=0):
     """Return a predicted or computed value in the form predictions are compared in.
 
-    What was predicted counts, not how it was written: lists count as tuples, NumPy scalars as the number they hold,
-    a float without a fraction as that whole number, and the case of a word does not matter.
+    What was predicted counts, not how it was written: lists, arrays and tensors count as tuples, NumPy scalars as the
+    number they hold, a float without a fraction as that whole number, and the case of a word does not matter.
     """
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, np.ndarray):
-        value = value.tolist()
+    if isinstance(value, (np.generic, np.ndarray)) or _is_tensor(value):
+        value = as_written(value)
     if isinstance(value, (list, tuple)):
         if depth > _MAX_DEPTH:
             return Opaque("structure nested too deeply")
@@ -106,6 +107,21 @@ def plain_literal(value, depth=0):
     if type(value) is float and value.is_integer():
         return int(value)
     return value.strip().casefold() if type(value) is str else plain(value)
+
+
+def _is_tensor(value):
+    torch = sys.modules.get("torch")  # whoever holds a tensor has loaded it
+    return torch is not None and type(value) is getattr(torch, "Tensor", None)
+
+
+def as_written(value):
+    """Return what an array or tensor holds, in lists; a float32 as one would write it, 1.6 and not 1.60000002."""
+    short = str(value.dtype).removeprefix("torch.") == "float32"
+    return _shortened(value.tolist()) if short else value.tolist()
+
+
+def _shortened(parts):
+    return [_shortened(part) for part in parts] if isinstance(parts, list) else float(str(np.float32(parts)))
 
 
 def fresh(inputs):

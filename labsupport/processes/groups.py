@@ -5,17 +5,23 @@ process joins by writing "0" into an open descriptor, so it needs no right and n
 """
 
 import contextlib
-import itertools
 import os
+import secrets
 import signal
 import time
+import weakref
 from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows, which has no such groups
+    fcntl = None
 
 from labsupport.errors import LabError
 
 __all__ = ["Group", "GroupsUnavailable", "join", "trial"]
 
-_NUMBERS = itertools.count()
+_NAMES_TRIED = 20
 _MOUNTS = Path("/proc/self/mountinfo")
 _OWN = Path("/proc/self/cgroup")
 # (file of the second version, of the first): the same limits and counters under two names.
@@ -42,8 +48,8 @@ class Group:
 
     def __init__(self, memory_bytes, processes=None):
         self.memory_bytes = memory_bytes
-        self.version, self.folder = _make("memory")
-        self._folders = [self.folder]
+        self._folders, self._held = [], []
+        self.version, self.folder = self._made("memory")
         try:
             _write(self.folder / _LIMIT[self.version - 2], memory_bytes)
             for name in (_SWAP[self.version - 2], "memory.oom.group"):
@@ -54,14 +60,20 @@ class Group:
             self.close()
             raise GroupsUnavailable("the memory limit was refused", why=str(error)) from None
 
+    def _made(self, controller):
+        """Return (version, folder) of a new group, which is this object's until it is closed or gone."""
+        version, folder, held = _make(controller)
+        self._folders.append(folder)
+        self._held.append(weakref.finalize(self, os.close, held))
+        return version, folder
+
     def _limit_processes(self, processes):
         folder = self.folder
         if not (folder / "pids.max").exists():
             try:
-                _, folder = _make("pids")
+                _, folder = self._made("pids")
             except GroupsUnavailable:
                 return False
-            self._folders.append(folder)
         with contextlib.suppress(OSError):
             _write(folder / "pids.max", processes)
             return True
@@ -99,6 +111,8 @@ class Group:
                 if time.monotonic() > ends:
                     return False
                 time.sleep(0.002)
+        for release in self._held:
+            release()
         return True
 
 
@@ -120,43 +134,79 @@ def _end_all(folder):
     with contextlib.suppress(OSError):
         if (folder / "cgroup.kill").exists():
             return _write(folder / "cgroup.kill", 1)
-        for pid in (folder / "cgroup.procs").read_text(encoding="ascii").split():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(int(pid), signal.SIGKILL)
+        for pid in map(int, (folder / "cgroup.procs").read_text(encoding="ascii").split()):
+            if pid > 0:  # one that cannot be seen from here is shown as 0, which would mean this process and its group
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
 
 def _make(controller):
-    """Return (version, new folder) of a group that has a controller."""
+    """Return (version, new folder, descriptor that says whose it is) of a group that has a controller."""
     refused = "no control groups are mounted"
     for version, home in _homes(controller):
         _sweep(home)
-        folder = home / f"lab-{os.getpid()}-{next(_NUMBERS)}"
         try:
-            folder.mkdir()
+            folder, held = _new_folder(home)
         except OSError as error:
             refused = f"{home}: {error.strerror}"
             continue
         if version == 1 or (folder / f"{controller}.max").exists():
-            return version, folder
+            return version, folder, held
         refused = f"{home} does not hand the {controller} controller down"
         folder.rmdir()
+        os.close(held)
     raise GroupsUnavailable(f"no control group for {controller} can be made", why=refused)
+
+
+def _new_folder(home):
+    """Return (a new folder, its descriptor, locked).
+
+    Names are drawn: another grader may have this process's number, in a container of its own or before this process.
+    """
+    for _ in range(_NAMES_TRIED):
+        folder = home / f"lab-{os.getpid()}-{secrets.token_hex(4)}"
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            continue
+        with contextlib.suppress(FileNotFoundError, BlockingIOError):  # swept by another in this very moment
+            return folder, _locked(folder)
+    raise FileExistsError(0, f"none of {_NAMES_TRIED} names was free")
+
+
+def _locked(folder):
+    held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        folder.stat()
+    except OSError:
+        os.close(held)
+        raise
+    return held
 
 
 _SWEPT = set()
 
 
 def _sweep(home):
-    """Remove what a run that was killed left behind: empty groups named after a process that is gone."""
+    """Remove what a run that was killed left behind: groups named after a process that is gone, which nobody holds.
+
+    A process that is not seen here may well be there, in a container with process numbers of its own.
+    """
     if home in _SWEPT:
         return
     _SWEPT.add(home)
     for old in home.glob("lab-*-*"):
         pid = old.name.split("-")[1]
-        if pid.isdecimal() and not Path("/proc", pid).exists():
-            _end_all(old)
-            with contextlib.suppress(OSError):
+        if not pid.isdecimal() or Path("/proc", pid).exists():
+            continue
+        with contextlib.suppress(OSError):
+            held = _locked(old)
+            try:
+                _end_all(old)
                 old.rmdir()
+            finally:
+                os.close(held)
 
 
 def _homes(controller):

@@ -17,7 +17,7 @@ import sys
 import traceback
 from pathlib import Path
 
-from labsupport.processes import kernel, messages, reaping
+from labsupport.processes import kernel, messages, reaping, removing
 
 __all__ = ["serve"]
 
@@ -30,7 +30,7 @@ def serve(control_fd, options):
     Args:
         control_fd: this side's descriptor of a stream socketpair.
         options: "preload" (module names, or "module:function" to call), "namespaces" ("root", "user" or None:
-            who has the right to make namespaces here).
+            who has the right to make namespaces here), "scratch" (a folder to remove at the end, or None).
     """
     with socket.socket(fileno=control_fd) as control:
         try:
@@ -54,7 +54,9 @@ class _Server:
     def __init__(self, control, options):
         self.control = control
         self.parent = os.getppid()
+        self._parent_ended = _pidfd(self.parent)
         self.lives = {}  # pid -> socket that tells of its end, and whose closing ends it
+        self.scratch = options.get("scratch")
         self._own_pids, self.right = None, options.get("namespaces")
         self.ready = {"namespaces": self._prepare_namespaces()}
         preload(options.get("preload", ()))
@@ -89,8 +91,10 @@ class _Server:
             kernel.parent_death_signal(signal.SIGTERM)
 
     def run(self):
+        # A process that our parent forked holds the other end of the socket too, so its closing is not all we watch.
+        watched = [fd for fd in (self.control, self.woken, self._parent_ended) if fd is not None]
         while os.getppid() == self.parent:
-            ready, *_ = select.select([self.control, self.woken, *self.lives.values()], [], [], 5.0)
+            ready, *_ = select.select([*watched, *self.lives.values()], [], [], 5.0)
             if self.woken in ready:
                 os.read(self.woken, 4096)
             if self.control in ready and not self._answer():
@@ -101,6 +105,8 @@ class _Server:
         for pid in self.lives:
             self._end(pid)
         reaping.end_others()
+        if self.scratch:
+            removing.remove_tree(self.scratch)
 
     def _answer(self):
         """Read one request; returns False when the other side is gone."""
@@ -172,7 +178,8 @@ class _Server:
             os.kill(pid, signal.SIGKILL)
 
     def _reap(self):
-        ended = False
+        """Reap what has ended, end what it left behind, and only then tell: who is told knows that all is gone."""
+        ended = []
         while True:
             try:
                 pid, status, used = os.wait4(-1, os.WNOHANG)
@@ -180,11 +187,12 @@ class _Server:
                 break
             if pid == 0:
                 break
-            ended = True
-            if pid in self.lives:
-                self._tell(self.lives.pop(pid), status, used)
+            ended.append((self.lives.pop(pid, None), status, used))
         if ended:
-            reaping.end_others(keep=self.lives)  # orphans of what has just ended
+            reaping.end_others(keep=self.lives)
+        for life, status, used in ended:
+            if life is not None:
+                self._tell(life, status, used)
 
     def _tell(self, life, status, used):
         code = os.waitstatus_to_exitcode(status)
@@ -225,6 +233,13 @@ def _fork_through_another():
     if pid < 0:
         raise OSError(-pid, f"unshare: {os.strerror(-pid)} ({errno.errorcode[-pid]})")
     return pid
+
+
+def _pidfd(pid):
+    """Return a descriptor that becomes readable when a process ends, or None where there is no such thing."""
+    with contextlib.suppress(AttributeError, OSError):
+        return os.pidfd_open(pid)
+    return None
 
 
 def _threads():

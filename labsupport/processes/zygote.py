@@ -73,10 +73,12 @@ class Zygote:
         env: more environment variables; nothing is inherited.
         command_prefix: words put before the interpreter, such as those of `bwrap`.
         namespaces: "root" or "user": who has the right to make namespaces for children; None: nobody.
+        scratch: a folder that it removes at its end, also when this process was killed.
     """
 
-    def __init__(self, preload=(), *, path=(), python=None, env=None, command_prefix=(), namespaces=None):
-        self._given = {"path": [str(p) for p in path], "options": {"preload": list(preload), "namespaces": namespaces}}
+    def __init__(self, preload=(), *, path=(), python=None, env=None, command_prefix=(), namespaces=None, scratch=None):
+        options = {"preload": list(preload), "namespaces": namespaces, "scratch": scratch and str(scratch)}
+        self._given = {"path": [str(p) for p in path], "options": options}
         self._python, self._prefix = str(python or sys.executable), [str(word) for word in command_prefix]
         self._env = _ENV | QUIET_LIBRARIES | (env or {})
         self._lock = threading.Lock()
@@ -158,6 +160,16 @@ class Zygote:
     def pid(self):
         return self._process.pid
 
+    def alive(self):
+        """Return whether it can still be asked for processes."""
+        return self._control is not None and self._process.poll() is None
+
+    def wait(self, timeout_s):
+        """Return whether its process has ended, after waiting for that a while."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout_s)
+        return self._process.poll() is not None
+
     def close(self):
         """End the server and everything it started."""
         with self._lock:
@@ -177,12 +189,13 @@ class Zygote:
 class ChildHandle:
     """A forked process. Closing the handle ends the process; so does the end of this process.
 
-    `pid` is the number the zygote knows it by; `pidfd` (Linux) refers to exactly this process.
+    `pid` is the number the zygote knows it by; `pidfd` (Linux) refers to exactly this process. `lost`: the zygote ended
+    before it could tell how this process did.
     """
 
     def __init__(self, pid, pidfd, life):
         self.pid, self.pidfd, self._life = pid, pidfd, life
-        self.ending = None
+        self.ending, self.lost = None, False
 
     def wait(self, timeout_s=None):
         """Return its `Ending`, or None when it has not ended in time."""
@@ -193,6 +206,7 @@ class ChildHandle:
                     report, _ = messages.receive(self._life)
                     self.ending = Ending(**report)
                 except (EOFError, OSError):  # the zygote went first, and took it along
+                    self.lost = True
                     self.ending = Ending(code=-signal.SIGKILL, cpu_s=0.0, peak_bytes=0)
         return self.ending
 

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from labsupport.building import dump, exercise_id_of, load
+from labsupport.building import dump, exercise_id_of
 from labsupport.catalog import find_exercise, find_lesson, lessons
 from labsupport.errors import LabError
 from labsupport.places import NOTEBOOKS, workspace
+from labsupport.reading import load
 from labsupport.workspace.atomic import cannot_write, clear_leftovers, locked, write_atomic
 from labsupport.workspace.merge import merge, put_back, untouched_base
 from labsupport.workspace.records import load_release, went_wrong

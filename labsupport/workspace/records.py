@@ -3,8 +3,8 @@
 import traceback
 from pathlib import Path
 
-from labsupport.building import load
 from labsupport.errors import LabError
+from labsupport.reading import load
 
 __all__ = ["load_release", "went_wrong"]
 

@@ -14,6 +14,11 @@
 # | 00 | [start_here](00_start_here.ipynb) | how a lesson works | 15 minutes |
 # | 05 | [strides](05_strides.ipynb) | memory, views and copies | 55 minutes |
 # | 06 | [broadcasting](06_broadcasting.ipynb) | aligned shapes without copies | 55 minutes |
+# | 09 | [autograd](09_autograd.ipynb) | graphs, gradients, saved tensors | 60 minutes |
+# | 12 | [loading](12_loading.ipynb) | keep the device fed | 60 minutes |
+# | 13 | [chunks](13_chunks.ipynb) | HDF5 and Zarr from the inside | 60 minutes |
+# | 15 | [collectives](15_collectives.ipynb) | messages between ranks | 60 minutes |
+# | 16 | [ddp](16_ddp.ipynb) | data parallel with torchrun cells | 60 minutes |
 
 # %% [markdown]
 # ## Where you are
@@ -34,9 +39,9 @@ progress()
 # | --- | --- |
 # | Python that holds up | 01 objects · 02 streams · 03 resources · 04 interfaces |
 # | Arrays | 07 vectorizing |
-# | Tensors and training | 08 tensors · 09 autograd · 10 training |
-# | Data | 11 datasets · 12 loading · 13 chunks · 14 stores |
-# | Many processes | 15 collectives · 16 ddp · 17 sharding |
+# | Tensors and training | 08 tensors · 10 training |
+# | Data | 11 datasets · 14 stores |
+# | Many processes | 17 sharding |
 # | Running it for real | 18 checkpoints · 19 tracking · 20 tuning · 21 serving · 22 capstone |
 
 # %% [markdown]

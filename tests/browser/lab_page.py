@@ -8,6 +8,9 @@ ARGUMENTS = [
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
 GUARD_MS = 120_000  # a hang guard, not a measure
+_AGAIN = 12  # times within that guard
+_AT_START = """(f) => { const s = JSON.parse(f.dataset.state);
+  return !s.step && !s.predict && !s.code && !s.table && !s.asked; }"""
 PANEL = ".jp-NotebookPanel:not(.lm-mod-hidden)"
 FIGURE = f"{PANEL} .lab-figure[data-ready]"
 
@@ -115,6 +118,23 @@ class LabPage:
         self.page.wait_for_function(
             "(theme) => [...document.querySelectorAll('.lab-figure')].every((f) => f.dataset.theme === theme)", arg=name
         )
+
+    def at_start(self, name, figure):
+        """Put a player, `name` in the kernel, back to its first step with nothing pressed, and return its figure.
+
+        What an earlier test pressed may reach the kernel only after this asked for the first step, and then holds: so
+        it asks until the figure is there.
+        """
+        from playwright.sync_api import TimeoutError as TooLate
+
+        for _ in range(_AGAIN):
+            self.ask(f"{name}.set(step=0, predict=False, code=False, table=False, seen=0, asked=0, right=0) and None")
+            try:
+                self.page.wait_for_function(_AT_START, arg=figure.element_handle(), timeout=GUARD_MS / _AGAIN)
+                return figure
+            except TooLate:
+                continue
+        raise AssertionError(f"{name} did not come back to its first step: {figure.get_attribute('data-state')}")
 
     def figures(self):
         """Return a locator of every figure that has drawn, in the notebook shown."""

@@ -2,12 +2,22 @@
 
 import base64
 import json
-import os
-import subprocess
-import sys
 
-import nbformat
 import pytest
+from figure_page import (
+    CLIPPED,
+    FITS,
+    IDS,
+    LEAST_CONTRAST,
+    NAME_OF_FOCUS,
+    axe,
+    executed_in,
+    said,
+    state,
+    trusted_copy,
+    wait_for_lost_widgets,
+    write_notebook,
+)
 from lab_page import FIGURE, PANEL
 
 SETUP = """\
@@ -37,12 +47,6 @@ CONTROLS = {
 }
 
 
-def write_notebook(path, cells):
-    cells = [nbformat.v4.new_code_cell(source, id=f"c{k}") for k, source in enumerate(cells)]
-    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), path)
-
-
 @pytest.fixture(scope="module")
 def figures(lab):
     """The notebook of this file, run; a locator of its figures."""
@@ -69,14 +73,6 @@ def reset(figure):
     figure.get_by_role("button", name="Reset", exact=True).click()
     figure.page.wait_for_function("(f) => !JSON.parse(f.dataset.state).predict", arg=figure.element_handle())
     return figure
-
-
-def state(figure):
-    return json.loads(figure.get_attribute("data-state"))
-
-
-def said(figure):
-    return figure.locator("[role=status]").text_content()
 
 
 def in_python(lab, name):
@@ -237,7 +233,7 @@ def test_the_aligner_by_keys_fields_and_prediction(align, lab):
 
 def test_every_id_is_given_once_and_labels_reach_their_own_figure(figures, lab):
     lab.page.wait_for_function(f"() => document.querySelectorAll('{FIGURE}').length === {N_FIGURES}")
-    seen = lab.page.evaluate(_IDS, PANEL)
+    seen = lab.page.evaluate(IDS, PANEL)
     assert len(seen["ids"]) > 40
     assert len(seen["ids"]) == len(set(seen["ids"]))
     assert seen["elsewhere"] == []
@@ -246,23 +242,6 @@ def test_every_id_is_given_once_and_labels_reach_their_own_figure(figures, lab):
         label.click()
         own = "(l) => document.activeElement.id === l.htmlFor && l.closest('.lab-figure').matches(':focus-within')"
         assert label.evaluate(own), k
-
-
-# all ids inside figures, and the references that lead out of their own figure
-_IDS = """(panel) => {
-  const ids = [...document.querySelectorAll(`${panel} .lab-figure [id]`)].map((e) => e.id);
-  const elsewhere = [];
-  for (const figure of document.querySelectorAll(`${panel} .lab-figure`)) {
-    for (const name of ['for', 'aria-labelledby', 'aria-activedescendant']) {
-      for (const e of [figure, ...figure.querySelectorAll(`[${name}]`)]) {
-        for (const id of (e.getAttribute(name) || '').split(' ').filter(Boolean)) {
-          if (!figure.contains(document.getElementById(id))) elsewhere.push([name, id]);
-        }
-      }
-    }
-  }
-  return { ids, elsewhere };
-}"""
 
 
 def test_buttons_of_fields_have_names_of_their_own(walk, align):
@@ -318,25 +297,9 @@ def test_tab_visits_each_control_once_in_reading_order(walk, align, lab):
             inside = figure.evaluate("(f) => f.contains(document.activeElement)")
             if not inside:
                 break
-            visited.append(figure.evaluate(_NAME_OF_FOCUS))
+            visited.append(figure.evaluate(NAME_OF_FOCUS))
             lab.page.keyboard.press("Tab")
         assert ", ".join(visited) == CONTROLS[kind]
-
-
-_NAME_OF_FOCUS = """() => {
-  const e = document.activeElement;
-  const by = (e.getAttribute('aria-labelledby') || '').split(' ').filter(Boolean);
-  if (by.length) return by.map((id) => document.getElementById(id).textContent).join(' ');
-  return e.labels?.[0]?.textContent || e.getAttribute('aria-label')?.split(',')[0] || e.textContent;
-}"""
-
-
-def axe(page):
-    from axe_playwright_python.sync_playwright import Axe
-
-    options = {"resultTypes": ["violations"]}
-    found = Axe().run(page, context=".lab-figure", options=options).response["violations"]
-    return [(rule["id"], [n["html"][:120] for n in rule["nodes"]]) for rule in found]
 
 
 @pytest.mark.parametrize("theme", ["dark", "light"])
@@ -345,7 +308,7 @@ def test_themes_contrast_and_axe(figures, lab, theme):
     walk = figures.nth(0)
     walk.get_by_role("button", name="Predict").click()
     for figure in (walk, figures.nth(2), figures.nth(1)):
-        low = lab.page.evaluate(_LEAST_CONTRAST, figure.element_handle())
+        low = lab.page.evaluate(LEAST_CONTRAST, figure.element_handle())
         assert low["ratio"] >= 4.5, low
     assert axe(lab.page) == []
 
@@ -353,36 +316,9 @@ def test_themes_contrast_and_axe(figures, lab, theme):
 def test_forced_colours_stay_readable(figures, lab):
     lab.page.emulate_media(forced_colors="active")
     for k in range(N_FIGURES):
-        low = lab.page.evaluate(_LEAST_CONTRAST, figures.nth(k).element_handle())
+        low = lab.page.evaluate(LEAST_CONTRAST, figures.nth(k).element_handle())
         assert low["ratio"] >= 4.5, low
     lab.page.emulate_media(forced_colors="none")
-
-
-# contrast of every piece of text against what lies behind it: its cell's fill, or the nearest background
-_LEAST_CONTRAST = """(figure) => {
-  const channels = (c) => c.match(/[\\d.]+/g).slice(0, 3).map(Number);
-  const light = (c) => { const [r, g, b] = channels(c).map((v) => v / 255).map((v) => (
-    v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
-  const behind = (e) => {
-    for (let at = e; at; at = at.parentElement) {
-      const rect = at.classList?.contains('cell') && at.querySelector('rect');
-      if (rect) return getComputedStyle(rect).fill;
-      const ground = getComputedStyle(at).backgroundColor;
-      if (!/, 0\\)$|transparent/.test(ground)) return ground;
-    }
-    return 'rgb(255, 255, 255)';
-  };
-  let least = { ratio: 21 };
-  for (const e of figure.querySelectorAll('text, p, span, label, button, input, pre, strong')) {
-    if (!e.textContent.trim() && !e.value) continue;
-    const own = getComputedStyle(e);
-    const [ink, ground] = [e.tagName === 'text' ? own.fill : own.color, behind(e)];
-    const [low, high] = [light(ink), light(ground)].sort((a, b) => a - b);
-    const ratio = (high + 0.05) / (low + 0.05);
-    if (ratio < least.ratio) least = { ratio, text: e.textContent, ink, ground };
-  }
-  return least;
-}"""
 
 
 def test_narrow_and_enlarged_pages_keep_text_and_controls(figures, lab):
@@ -391,29 +327,12 @@ def test_narrow_and_enlarged_pages_keep_text_and_controls(figures, lab):
         lab.page.set_viewport_size({"width": width // zoom, "height": size["height"]})
         for k in range(N_FIGURES):
             figures.nth(k).scroll_into_view_if_needed()  # Lab lays out what is near the window
-            lab.page.wait_for_function(_FITS, arg=figures.nth(k).element_handle())
-            seen = lab.page.evaluate(_CLIPPED, figures.nth(k).element_handle())
+            lab.page.wait_for_function(FITS, arg=figures.nth(k).element_handle())
+            seen = lab.page.evaluate(CLIPPED, figures.nth(k).element_handle())
             assert seen["clipped"] == []
             assert seen["text"] >= 11
             assert seen["target"] >= 32
     lab.page.set_viewport_size(size)
-
-
-_FITS = "(figure) => Number(figure.querySelector('svg').getAttribute('width')) <= figure.clientWidth"
-_CLIPPED = """(figure) => {
-  const frame = figure.getBoundingClientRect();
-  const shown = (e) => e.getClientRects().length > 0;
-  const clipped = [...figure.querySelectorAll('button, input, text, .cell rect, p, pre')].filter(shown).filter((e) => {
-    const box = e.getBoundingClientRect();
-    return box.left < frame.left + 8 || box.right > frame.right - 4 || box.bottom > frame.bottom - 4;
-  }).map((e) => e.outerHTML.slice(0, 120));
-  const scale = (svg) => svg.getBoundingClientRect().width / Number(svg.getAttribute('width'));
-  const words = [...figure.querySelectorAll('text, p, span, label, button, input, pre')].filter(shown);
-  const sizes = words.map((e) => parseFloat(getComputedStyle(e).fontSize) * scale(figure.querySelector('svg')));
-  const targets = [...figure.querySelectorAll('button, input, [role=option] rect')].filter(shown).map((e) => (
-    Math.min(e.getBoundingClientRect().width, e.getBoundingClientRect().height)));
-  return { clipped, text: Math.min(...sizes), target: Math.round(Math.min(...targets)) };
-}"""
 
 
 def test_reduced_motion_stops_transitions(walk, lab):
@@ -459,30 +378,16 @@ def test_a_new_kernel_leaves_the_picture(figures, lab):
     wait_for_lost_widgets(lab, N_FIGURES)
     assert stills.first.is_visible()
     assert "Stride explorer. Shape (3, 4)" in stills.first.get_attribute("alt")
+    lost = lab.page.locator(f"{PANEL} .jupyter-widgets").filter(has_text="Error displaying widget").first
+    look = "(w) => [getComputedStyle(w).visibility, getComputedStyle(w, '::after').content]"
+    assert lost.evaluate(look) == ["hidden", '"Run this cell in JupyterLab to operate the figure."']
     lab.errors.expected.clear()
-
-
-def wait_for_lost_widgets(lab, n):
-    """Wait until Lab has given up on `n` widgets, so that its messages do not arrive during the next test."""
-    lost = lab.page.locator(f"{PANEL} .jp-OutputArea-child").filter(has_text="Error displaying widget")
-    lost.nth(n - 1).wait_for()
 
 
 @pytest.fixture(scope="module")
 def executed(lab):
     """A notebook executed without a browser, with widget state stored, as nbclient does by default."""
-    path = lab.server.work / "executed.ipynb"
-    write_notebook(path, CELLS[:3])
-    env = os.environ | jupyter_folders(lab.server)
-    command = [sys.executable, "-m", "jupyter", "nbconvert", "--to", "notebook", "--execute", "--inplace", str(path)]
-    subprocess.run(command, env=env, check=True, capture_output=True, timeout=300)
-    return path
-
-
-def jupyter_folders(server):
-    from labsupport.server import environment
-
-    return environment(server.work)
+    return executed_in(lab, "executed.ipynb", CELLS[:3])
 
 
 def test_an_untrusted_notebook_shows_the_picture(executed, lab):
@@ -498,11 +403,7 @@ def test_an_untrusted_notebook_shows_the_picture(executed, lab):
 
 
 def test_a_trusted_notebook_with_state_works_without_running(executed, lab):
-    trusted = executed.with_name("trusted.ipynb")
-    trusted.write_bytes(executed.read_bytes())
-    command = [sys.executable, "-m", "jupyter", "trust", str(trusted)]
-    subprocess.run(command, env=os.environ | jupyter_folders(lab.server), check=True, capture_output=True, timeout=120)
-    lab.open("trusted.ipynb")
+    lab.open(trusted_copy(lab, executed).name)
     lab.page.wait_for_selector(FIGURE)
     figure = lab.figures().first
     figure.get_by_role("listbox").focus()

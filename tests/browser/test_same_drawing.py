@@ -56,6 +56,9 @@ def stride_cases():
     yield strides.draw(np.arange(24).reshape(2, 3, 4).T)
     yield strides.draw(np.zeros((5000, 5)))
     yield strides.draw(np.zeros((1201, 4000), np.int16)[745:741:-1, 3198:3208:2], name="heights")
+    yield strides.draw(
+        np.array(["東京東京東京", "🙂🙂🙂🙂", "é"]), name="a_name_that_is_longer_than_a_drawing_has_room_for"
+    )
     yield strides.draw(np.arange(40, dtype=np.uint8).reshape(2, 20)).set(at=[1, 19])
 
 
@@ -71,6 +74,7 @@ def broadcast_cases():
         figure.set(at=[int(rng.integers(max(1, n or 1))) for n in axes], predict=bool(rng.random() < 0.2))
         yield figure.set(revealed=bool(rng.integers(2)))
     yield broadcasting.draw((1_000_000, 1, 128), (1_000_000, 128))
+    yield broadcasting.draw((2, 1), (3,), names=("a_name_that_is_longer_than_a_drawing_has_room_for", "東京"))
     yield broadcasting.draw((8, 1, 6, 1), (7, 1, 5))
     yield broadcasting.draw(np.array(1.0), np.zeros((3, 20)))
 

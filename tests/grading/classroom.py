@@ -8,6 +8,7 @@ from labsupport import answering, building, catalog
 from labsupport.grading.finding import Taken
 from labsupport.grading.store import Row
 from labsupport.places import NOTEBOOKS
+from labsupport.reading import load
 
 LESSON = "start_here"
 EXERCISES = tuple(e.id for e in catalog.exercises(LESSON))
@@ -75,4 +76,4 @@ def notebook_text(wrong=(), lesson=LESSON, more=None):
     """Return a lesson's notebook with answers in it, as text; `more` maps exercise ids to other sources."""
     known = next(one for one in catalog.lessons() if one.slug == lesson)
     sources = {name: taken.source for name, taken in answers_of(wrong, lesson).items()} | (more or {})
-    return building.dump(building.graft(building.load(NOTEBOOKS / known.notebook), sources))
+    return building.dump(building.graft(load(NOTEBOOKS / known.notebook), sources))

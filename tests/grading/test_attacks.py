@@ -14,6 +14,7 @@ from attacks import ATTACKS, KNOWN
 from attacks.world import OneSeed, Small, World, notebook, short_exercises
 
 from labsupport import catalog
+from labsupport.grading.allowance import LIBRARIES
 from labsupport.grading.engine import Secret, grade_submission
 from labsupport.grading.intake import read_submission
 from labsupport.grading.runner import GradingImpossible, Runner
@@ -38,6 +39,8 @@ def runner(request, world):
         if os.environ.get("CI"):
             raise
         pytest.skip(f"tier {request.param}: {error.why}")
+    with started.child(LIBRARIES):  # what children with libraries are forked from stays until the runner is closed
+        pass
     yield started
     started.close()
 
@@ -74,7 +77,7 @@ def graded(attack, runner, world, tmp_path):
     assert set((world.folder / "temporary").iterdir()) == before[1]
     told = repr(result.rows).encode() + b"".join(result.frames.values())
     assert world.secret.encode() not in told
-    assert growth.bytes < 64 * _MB
+    assert growth.bytes < 128 * _MB  # what the course's own programs return is kept: of lesson 13 some 80 MB
     assert result.usage["children"] <= 2 * len(catalog.exercises(slug))
     return {row.exercise: row for row in result.rows}
 
@@ -106,7 +109,7 @@ def still(look):
 
 @pytest.mark.parametrize("attack", [*ATTACKS, *KNOWN], ids=lambda a: f"{a.kind}-{a.id}")
 def test_attack(attack, runner, world, tmp_path, short_limits):
-    if attack.kind in ("exhausting", "escaping"):
+    if attack.kind in ("exhausting", "escaping") and not attack.is_patient:
         short_limits()
     rows = graded(attack, runner, world, tmp_path)
     for exercise_id in attack.cells:

@@ -26,7 +26,16 @@ def test_references_and_specimens_get_what_the_live_check_says(runner, exercise)
     taken = [Taken(exercise.id, source, (), "") for source in programs.values()]
     told = dict(zip(programs, check_answers(taken, runner), strict=True))
     assert told.pop(None).outcome is Outcome.PASSED
-    # The cases of a prediction are separate questions: a specimen's first wrong one may be another belief's too.
-    expected = {m: told[m].misconception if exercise.kind == "prediction" else m for m in told}
-    assert {m: verdict.misconception for m, verdict in told.items()} == expected
-    assert not any(verdict.passed for verdict in told.values())
+    stub = catalog.stubs(exercise.slug)[exercise.id] if exercise.kind == "debug" else ""
+    for name, verdict in told.items():
+        if stub and is_stub(exercise, programs[name], stub):  # the mistake that the lesson ships to be repaired
+            assert verdict.outcome is Outcome.NOT_YET
+            continue
+        assert not verdict.passed
+        # The cases of a prediction are separate questions: a specimen's first wrong one may be another belief's too.
+        assert exercise.kind == "prediction" or verdict.misconception == name, verdict
+
+
+def is_stub(exercise, *sources):
+    one, other = (answering.definition_in(source, exercise.names[0]) for source in sources)
+    return answering.same_program(one, other)

@@ -156,6 +156,44 @@ def test_what_a_killed_run_left_behind_is_removed(monkeypatch):
     group.close()
 
 
+def test_a_group_of_a_grader_that_is_not_seen_from_here_is_left_alone(monkeypatch):
+    """One in a container has process numbers of its own: its number is nobody's here, or somebody else's."""
+    from labsupport.processes import groups
+
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(groups.os, "getpid", lambda: ended.pid)
+        theirs = a_group()
+    monkeypatch.setattr(groups, "_SWEPT", set())
+    try:
+        a_group().close()
+        assert theirs.folder.exists()
+    finally:
+        theirs.close()
+    assert not theirs.folder.exists()
+
+
+def test_a_name_that_is_taken_costs_nobody_a_group(monkeypatch):
+    from labsupport.processes import groups
+
+    names = iter(["taken", "taken", "free", "free again", "also free"])
+    monkeypatch.setattr(groups.secrets, "token_hex", lambda size: next(names))
+    first, second = a_group(), a_group()
+    assert first.folder != second.folder
+    assert first.close() and second.close()
+
+
+def test_a_process_that_cannot_be_seen_is_not_taken_for_this_one(tmp_path, monkeypatch):
+    from labsupport.processes import groups
+
+    ended = []
+    monkeypatch.setattr(groups.os, "kill", lambda pid, number: ended.append(pid))
+    (tmp_path / "cgroup.procs").write_text("0\n0\n", encoding="ascii")
+    groups._end_all(tmp_path)
+    assert ended == []
+
+
 V2 = "29 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
 V1 = "36 25 0:32 / /cg/memory rw - cgroup cgroup rw,memory\n37 25 0:33 / /cg/cpu rw - cgroup cgroup rw,cpu,cpuacct\n"
 INSIDE = "29 23 0:26 /docker/abc /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n"

@@ -35,18 +35,25 @@ class Answering:
     report = None
 
     def __init__(self, *replies):
-        self.replies, self.asked, self.closed, self.usage = list(replies), [], 0, None
+        self.replies, self.asked, self.waited, self.closed, self.usage = list(replies), [], [], 0, None
 
     def child(self, limits=None):
-        self.usage = None
+        self.usage, self.spent_s = None, 0.0
         return self
 
     def ask(self, question, deadline_s=None, fds=()):
-        self.asked.append((question, deadline_s))
+        self.begin(question, deadline_s, fds)
+        return self.more(deadline_s)
+
+    def begin(self, question, deadline_s, fds=()):
+        self.asked.append(question)
+
+    def more(self, deadline_s):
+        self.waited.append(deadline_s)
         reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
         if isinstance(reply, Exception):
             raise reply
-        return reply(question) if callable(reply) else reply
+        return reply
 
     def close(self):
         self.closed += 1
@@ -115,23 +122,33 @@ def test_a_cell_that_fails_below_its_definition_is_asked_all_the_same():
 def test_after_a_case_that_hangs_nothing_more_is_asked():
     child = Answering(LOADED, {"over": "still running after 5 s"})
     assert [bool(one.over) for one in observe(child)] == [True] * 3
-    assert [question["op"] for question, _ in child.asked] == ["load", "observe"]
+    assert [question["op"] for question in child.asked] == ["cases"]
+    assert len(child.waited) == 2  # for loading and for the first case
 
 
 def test_a_call_that_hangs_is_waited_for_once_however_much_is_counted():
     child = Answering(LOADED, OverLimit("time", 5.0))
     inputs = [(np.zeros(3, np.int64), 3)]
     assert "still running after 5 s" in observe(child, HOT, inputs=inputs)[0].over
-    _, waited = child.asked[1]
-    assert waited <= HOT.limits.call_s + 1
-    assert child.asked[1][0]["op"] == "call_shared"
+    assert child.waited[1] <= HOT.limits.call_s + 1
+    assert child.asked[0]["beside"]
+    assert child.asked[0]["shared"]["cases"] == [(0, 0, 2)]
+
+
+def test_what_is_no_exception_does_not_spare_an_answer_its_second_call():
+    child = Answering(LOADED, {"value": 1, "raised": "x"}, {"value": 2})
+    (seen,) = observe(child, HOT, inputs=[(np.zeros(3, np.int64), 3)])
+    assert len(child.waited) == 3
+    assert seen.value != 1
+    assert seen.value.type_name == "something else when it is called again"
 
 
 def test_results_that_are_large_together_are_over_a_limit():
     child = Answering(LOADED, {"value": "x" * (RESULT_BYTES // 2 - 1)})
     seen = observe(child, inputs=(((1,), 2),) * 5)
     assert [bool(one.over) for one in seen] == [False, False, True, True, True]
-    assert len(child.asked) == 4
+    assert len(child.waited) == 4
+    assert child.closed == 1  # it has more to say, and nobody listens
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ def f():
 
 def test_the_planted_is_not_in_its_memory(runner, planted):
     source = """
-def f(head, tail):
+def f(head, between, tail):
     wanted, hits = (head + tail).encode(), 0
     for line in open("/proc/self/maps"):
         span, modes = line.split()[:2]
@@ -114,7 +114,7 @@ def f(head, tail):
             hits += ctypes.string_at(begin, end - begin).count(wanted)
     return hits
 """
-    hits = run(runner, source, planted[:10], planted[10:])
+    hits = run(runner, source, planted[:10], "not side by side", planted[10:])
     assert isinstance(hits, dict) or hits <= 1  # its own copy, joined just now
 
 

@@ -12,7 +12,7 @@ from classroom import EXERCISES, LESSON, NASTY, row
 
 from labsupport.errors import LabError, UsageError
 from labsupport.grading.engine import Secret
-from labsupport.grading.reports import Header, Report, junit, pages, record, sheet, verdict_of, write
+from labsupport.grading.reports import Header, Report, junit, pages, record, sheet, write
 from labsupport.grading.reports.texts import csv_cell, line, plain
 from labsupport.showing import show_verdict
 
@@ -254,7 +254,7 @@ def test_a_learners_message_is_the_live_checks_text(outcome):
         misconception="drops-it" if outcome == "wrong" else None, measured="64 bytes",
     )  # fmt: skip
     shown = Page(pages.pages(report(told))[pages.page_of("ada")]).words()
-    message = show_verdict(verdict_of(told))
+    message = show_verdict(told.verdict())
     assert " ".join(message.head.split()) in shown
     for label, text in message.lines:
         assert label in shown and text.replace("`", "") in shown

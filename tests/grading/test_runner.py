@@ -26,9 +26,11 @@ GONE_WITHIN_S = 10  # a guard against hanging; how fast it is, the benchmark say
 
 
 def forks_of(runner):
-    """Return the pids of every process below the runner's zygote."""
+    """Return the pids of every process below the runner's zygote that a test of this file can have left."""
+    from labsupport.grading.programs import COURSE, Children
     from labsupport.processes.reaping import descendants_of
 
+    Children(runner).close(COURSE)  # it outlives submissions, and an earlier test may have graded some
     return descendants_of(runner._zygote.pid)
 
 

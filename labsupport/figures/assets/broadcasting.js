@@ -85,7 +85,7 @@ function fit(names, shapes) {
 const sizesOn = (model, axis) => model.rows.filter((r) => r.axes[axis].size !== null);
 
 function clashWords(model, axis) {
-  const sizes = joinWords(sizesOn(model, axis).map((r) => `${r.name} has ${r.axes[axis].size}`));
+  const sizes = joinWords(sizesOn(model, axis).map((r) => `${r.name} has ${number(r.axes[axis].size)}`));
   return `Axis ${axis} does not fit: ${sizes}, and sizes that differ must be 1.`;
 }
 
@@ -170,7 +170,7 @@ function broadcastReason(source, model, answer) {
     return `The result has ${count(result.length, "axis", "axes")}: as many as the longest shape.`;
   }
   const axis = answer.findIndex((n, k) => n !== result[k]);
-  const sizes = sizesOn(model, axis).map((r) => String(r.axes[axis].size));
+  const sizes = sizesOn(model, axis).map((r) => number(r.axes[axis].size));
   if (result[axis] === 0) {
     return `On axis ${axis} a size of 0 meets ${joinWords(sizes)}: 1 stretches to 0, and nothing is left.`;
   }
@@ -207,8 +207,8 @@ function broadcastScene(source, state, model, width) {
 
 function drawTable(marks, model, room, y) {
   y = paragraph(marks, PAD, y + 11, "title", "Shapes, lined up at their last axes", room) - 11;
-  const rows = model.rows.map((r) => [`${r.name} ${tupleText(r.shape)}`, r.axes.map(axisCell)]);
-  rows.push(["result", model.axes.map((n) => [n === null ? "✗" : String(n), ""])]);
+  const rows = model.rows.map((r) => [`${shortName(r.name)} ${tupleText(r.shape)}`, r.axes.map(axisCell)]);
+  rows.push(["result", model.axes.map((n) => [n === null ? "✗" : number(n), ""])]);
   const cells = rows.flatMap(([, row]) => row);
   let col = cellWidth(cells.map((c) => c[0]), cells.map((c) => c[1]), 76) + 4;
   const head = Math.max(...rows.map(([name]) => name.length)) * 8 + 12;
@@ -228,7 +228,8 @@ function drawTable(marks, model, room, y) {
     }
     marks.push(text(PAD, y + (stacked ? 14 : 25), "words", name));
     y += stacked ? 20 : 0;
-    row.forEach((lines, k) => {
+    row.forEach(([label, note], k) => {
+      const lines = [label.length * 8 + 4 <= col ? label : label.slice(Math.max(0, label.indexOf("→"))), note];
       const role = last ? resultRole(model, k) : axisRole(model.rows[n].axes[k]);
       marks.push(cell(`t${n}:${k}`, left + k * col, y, col - 4, ROW_H - 6, role, lines));
     });
@@ -238,11 +239,11 @@ function drawTable(marks, model, room, y) {
 }
 
 function axisCell(axis) {
-  const stride = `stride ${axis.stride}`;
+  const stride = `stride ${number(axis.stride)}`;
   if (axis.how === "added") return ["new, 1", stride];
-  if (axis.how === "new") return [`new → ${axis.out ?? "?"}`, stride];
-  if (axis.how === "stretched") return [`${axis.size} → ${axis.out}`, stride];
-  return [axis.how === "clash" ? `✗ ${axis.size}` : String(axis.size), stride];
+  if (axis.how === "new") return [`new → ${axis.out === null ? "?" : number(axis.out)}`, stride];
+  if (axis.how === "stretched") return [`${number(axis.size)} → ${number(axis.out)}`, stride];
+  return [(axis.how === "clash" ? "✗ " : "") + number(axis.size), stride];
 }
 
 const axisRole = (axis) => ({ own: "touched", added: "touched", stretched: "waiting~", new: "waiting~", clash: "trouble!" })[axis.how];
@@ -252,17 +253,17 @@ function drawElements(marks, source, model, chosen, room, y) {
   y = paragraph(marks, PAD, y + 11, "title", "Elements: dashed ones are read again, not stored", room) - 11;
   const all = indices(model.result);
   const panels = model.rows.map((r, k) => [
-    `${r.name} ${tupleText(r.shape)}`, `o${k}:`,
+    `${shortName(r.name)} ${tupleText(r.shape)}`, `o${k}:`,
     all.map((i) => operandLabel(source, model, k, ownIndex(r, i))), all.map((i) => elementRole(r, i, chosen))]);
   panels.push([`result ${tupleText(model.result)}`, "r", all.map((i) => resultLabel(source, model, i)),
     all.map((i) => (same(i, chosen) ? "wanted!" : "computing"))]);
   const cw = cellWidth(panels.flatMap((p) => p[2]), [], 40);
-  const wide = panels.map(([title]) => Math.max(grid(model.result, 0, 0, room, cw, CELL_H).w, title.length * 7));
+  const wide = panels.map(([title]) => Math.max(gridOf(model.result, 0, 0, room, cw, CELL_H).w, title.length * 7));
   const inARow = wide.reduce((a, b) => a + b, 0) + (panels.length - 1) * (SIGN_W + 8) <= room;
   let [x, top, bottom] = [PAD, y + 24, y];
   panels.forEach(([title, stem, labels, roles], n) => {
     const sign = n || !inARow ? SIGN_W : 0;
-    const layout = grid(model.result, x + sign, top + 18, room - (inARow ? 0 : sign), cw, CELL_H);
+    const layout = gridOf(model.result, x + sign, top + 18, room - (inARow ? 0 : sign), cw, CELL_H);
     if (n) {
       const middle = top + 18 + floorDiv(layout.h, 2) + 14;
       marks.push(text(x + floorDiv(sign, 2), middle, "sign", stem === "r" ? "=" : "+"));
@@ -292,15 +293,15 @@ function drawOperands(marks, source, model, room, y) {
   y = paragraph(marks, PAD, y + 11, "title", "The operands as they are", room) - 11;
   let [x, top, bottom] = [PAD, y + 24, y + 24];
   model.rows.forEach((r, k) => {
-    const title = `${r.name} ${tupleText(r.shape)}`;
+    const title = `${shortName(r.name)} ${tupleText(r.shape)}`;
     const drawn = r.shape.length <= MOST_DRAWN_AXES && prod(r.shape) * model.rows.length <= CELLS;
     const all = drawn ? indices(r.shape) : [];
     const labels = all.map((i) => operandLabel(source, model, k, i));
     const cw = cellWidth(labels, [], 40);
-    let layout = grid(drawn ? r.shape : [0], x, top + 18, room, cw, CELL_H);
+    let layout = gridOf(drawn ? r.shape : [0], x, top + 18, room, cw, CELL_H);
     if (k && x + layout.w > PAD + room) {
       [x, top] = [PAD, bottom + 12];
-      layout = grid(drawn ? r.shape : [0], x, top + 18, room, cw, CELL_H);
+      layout = gridOf(drawn ? r.shape : [0], x, top + 18, room, cw, CELL_H);
     }
     marks.push(text(x, top + 11, "words", title));
     marks.push(...(drawn ? layout.heads : [text(x, top + 32, "note", "too many to draw")]));
@@ -320,7 +321,7 @@ function drawBytes(marks, model, x, room, y) {
   y += 22;
   for (const r of model.rows) {
     const means = r.implied === r.held ? "not stretched" : `stands for ${byteText(r.implied)}`;
-    const words = `${r.name} holds ${byteText(r.held)}, ${means}`;
+    const words = `${shortName(r.name)} holds ${byteText(r.held)}, ${means}`;
     y = drawBar(marks, x, y, room, words, long(r.held), long(r.implied));
   }
   return drawBar(marks, x, y, room, `result holds ${byteText(model.new)}, all new`, long(model.new), 0, "new");

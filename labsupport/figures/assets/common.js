@@ -1,7 +1,6 @@
 // What every figure shares: words, marks, layout (the same as words.py and picture.py), and the frame around a drawing.
 
-const group = (n) => String(n).replace(/\B(?=(\d{3})+$)/g, ",");
-const number = (n) => (n < 0 ? "−" : "") + (Math.abs(n) >= 10000 ? group(Math.abs(n)) : Math.abs(n));
+const number = (n) => String(n).replace("-", "−").replace(/\B(?=(\d{3})+$)/g, ",");
 const count = (n, noun, plural) => `${number(n)} ${n === 1 ? noun : plural || noun + "s"}`;
 const UNITS = [[1e9, "GB"], [1e12, "TB"], [1e15, "PB"], [1e18, "EB"]];
 function byteText(n) {
@@ -11,7 +10,7 @@ function byteText(n) {
   return `${number(floorDiv(tenths, 10))}.${tenths % 10} ${name}`;
 }
 function shortBytes(n) {
-  if (n < 10000) return `${n} B`;
+  if (n < 10000) return `${number(n)} B`;
   const [unit, name] = [[1e3, "kB"], [1e6, "MB"], ...UNITS].find(([u]) => n < 1000 * u) || UNITS[3];
   const tenths = Math.floor(n / (unit / 10) + 0.5);
   return tenths < 100 ? `${floorDiv(tenths, 10)}.${tenths % 10} ${name}` : `${Math.floor(n / unit + 0.5)} ${name}`;
@@ -19,6 +18,7 @@ function shortBytes(n) {
 const joinWords = (w) => (w.length > 1 ? `${w.slice(0, -1).join(", ")} and ${w[w.length - 1]}` : w.join(""));
 const tupleText = (v) => (v.length === 1 ? `(${v[0]},)` : `(${v.join(", ")})`);
 const brackets = (index) => (index.length ? `[${index.join(", ")}]` : "[()]");
+const shortName = (name) => (name.length > 24 ? `${name.slice(0, 23)}…` : name);
 const shapeText = (shape) => (shape.length ? shape.map(number).join(" × ") : "no axes");
 const prod = (values) => values.reduce((a, b) => a * b, 1);
 const floorDiv = (a, b) => Math.floor(a / b);
@@ -41,7 +41,7 @@ const text = (x, y, style, words) => ({ kind: "text", x, y, style, text: words }
 const path = (role, d) => ({ kind: "path", role, d });
 function paragraph(marks, x, y, style, words, room, line = 18) {
   const [lines, most] = [[""], Math.max(8, floorDiv(room * 10, 76))];
-  for (const word of words.split(" ")) {
+  for (const word of words.split(" ").flatMap((w) => w.match(RegExp(`.{1,${most}}`, "g")) || [""])) {
     const last = lines[lines.length - 1];
     if (last && last.length + 1 + word.length > most) lines.push(word);
     else lines[lines.length - 1] = last ? `${last} ${word}` : word;
@@ -49,10 +49,13 @@ function paragraph(marks, x, y, style, words, room, line = 18) {
   lines.forEach((t, k) => marks.push(text(x, y + k * line, style, t)));
   return y + (lines.length - 1) * line;
 }
-const longest = (texts) => texts.reduce((most, t) => Math.max(most, t.length), 0);
+// Chinese, Japanese and Korean letters and emoji take the room of two
+const WIDE = /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\uff00-\uff60\u{1f000}-\u{1faff}]/gu;
+const columns = (words) => [...words].length + (words.match(WIDE) || []).length;
+const longest = (texts) => texts.reduce((most, t) => Math.max(most, columns(t)), 0);
 const cellWidth = (labels, notes, least = 44) => Math.max(least, longest(labels) * 8 + 14, longest(notes) * 7 + 10);
 
-function grid(shape, x0, y0, room, cw, ch) {
+function gridOf(shape, x0, y0, room, cw, ch) {
   const lead = shape.slice(0, -2);
   const cols = shape.length ? shape[shape.length - 1] : 1;
   const rows = shape.length >= 2 ? shape[shape.length - 2] : 1;
@@ -239,6 +242,7 @@ function stepper(label, { tells, complain, step = () => 1, min = -1e9, max = 1e9
     set(value) {
       kept = value;
       if (Number(input.value) !== value || input.value === "") input.value = value;
+      input.style.minWidth = `${input.value.length + 2}ch`;
       input.removeAttribute("aria-invalid");
     },
   };
@@ -272,18 +276,19 @@ function hideStill(root, figure) {
   }
 }
 
-// `parts` gives title, note, controls (nodes above the drawing), after (nodes below it), draw(width) -> scene,
-// words() and code(); the frame redraws when the state or the width changes
+// `parts` gives note, controls (nodes above the drawing), stage (a node for the drawing, or none), after (nodes below it),
+// draw(width) -> scene, paint(drawing, scene), words() and code(); it is drawn again when the state or the width changes
 function frame({ model, el, kind, title, parts }) {
   const stop = [];
   const id = unique(kind);
   const drawing = svgNode("svg", { class: "drawing" });
   const said = node("p", { class: "said", role: "status", "aria-live": "polite" });
   const summary = node("p", { class: "summary" });
-  const code = node("pre", { class: "code", hidden: true, "aria-label": "the same in code" });
+  const code = node("pre", { class: "code", hidden: true, role: "group", "aria-label": "the same in code" });
   const root = node("div", { class: "lab-figure", "data-kind": kind, role: "group", "aria-labelledby": id });
   const heading = node("p", { class: "title" }, node("strong", { id }, title), node("span", {}, parts.note));
-  root.append(heading, ...parts.controls, drawing, said, ...parts.after, summary, code);
+  if (parts.stage) parts.stage.append(drawing);
+  root.append(heading, ...parts.controls, parts.stage || drawing, said, ...parts.after, summary, code);
   el.replaceChildren(root);
   shield(root);
 
@@ -296,8 +301,8 @@ function frame({ model, el, kind, title, parts }) {
     const words = parts.words();
     say(words.walk);
     summary.textContent = words.summary;
-    code.hidden = !model.get("state").code;
     code.textContent = parts.code();
+    code.hidden = !model.get("state").code || !code.textContent;
     root.dataset.state = JSON.stringify(model.get("state"));
     root.dataset.revision = Number(root.dataset.revision || 0) + 1;
   }

@@ -162,7 +162,7 @@ const shapeWords = (model) => [tupleText(model.shape), firstWords(model)].filter
 
 function walkWords(source, model, c) {
   const signed = (s) => (s < 0 ? `(${number(s)})` : number(s));
-  const formula = [number(model.offset), ...c.index.map((i, k) => `${i} × ${signed(model.strides[k])}`)].join(" + ");
+  const formula = [number(model.offset), ...c.index.map((i, k) => `${number(i)} × ${signed(model.strides[k])}`)].join(" + ");
   const name = viewName(source, model) + brackets(c.index);
   const words = `${name} reads ${count(source.itemsize, "byte")} at address ${number(c.at)} = ${formula}.`;
   const by = count(c.by, "byte");
@@ -311,7 +311,7 @@ function drawGrid(marks, model, chosen, secret, room) {
   const title = `View ${shapeWords(model)}${axes[model.drawn.length] ?? " · last two axes ↓ →"}`;
   const y = paragraph(marks, PAD, PAD + 11, "title", title, room) + 9;
   const cw = cellWidth(model.cells.map((c) => c.label), model.cells.map((c) => `@${number(c.at)}`));
-  const layout = grid(model.drawn, PAD, y, room, cw, CELL_H);
+  const layout = gridOf(model.drawn, PAD, y, room, cw, CELL_H);
   marks.push(...layout.heads);
   model.cells.forEach((c, k) => {
     const [x, y] = layout.places[k];
@@ -330,11 +330,11 @@ function viewRole(c, chosen, secret) {
 
 function drawLedger(marks, source, model, chosen, secret, x, y, room) {
   if (!chosen) return paragraph(marks, x, y + 11, "note", "A size is 0: there is no address to work out.", room) + 9;
-  marks.push(text(x, y + 11, "title", `Address of ${viewName(source, model)}${brackets(chosen.index)}`));
+  y = paragraph(marks, x, y + 11, "title", `Address of ${shortName(viewName(source, model))}${brackets(chosen.index)}`, room) - 11;
   const rows = [[null, number(model.offset), "offset"]];
   chosen.index.forEach((i, axis) => {
     const step = i * model.strides[axis];
-    const words = `axis ${axis}: ${i} × ${number(model.strides[axis])}`;
+    const words = `axis ${axis}: ${number(i)} × ${number(model.strides[axis])}`;
     rows.push([axis, `${step < 0 ? "−" : "+"} ${number(Math.abs(step))}`, words]);
   });
   const total = `= ${number(chosen.at)}`;

@@ -4,9 +4,9 @@ import functools
 from collections import Counter
 from dataclasses import dataclass, field
 
-from labsupport.course import Outcome, Verdict
+from labsupport.course import Outcome
 
-__all__ = ["OUTCOMES", "Header", "Report", "verdict_of", "write"]
+__all__ = ["OUTCOMES", "Header", "Report", "write"]
 
 OUTCOMES = tuple(outcome.value for outcome in Outcome)
 _WORDS_OF_TIER = {"A": "caged", "B": "fenced", "C": "open"}
@@ -91,22 +91,6 @@ class Report:
         counted = Counter(row.misconception for row in self.rows if row.exercise == exercise and row.misconception)
         ordered = sorted(counted.items(), key=lambda item: (-item[1], item[0]))
         return [(name, count, self.beliefs.get((exercise, name), "")) for name, count in ordered]
-
-
-def verdict_of(row):
-    """Return the `Verdict` a row was made from, so that every place tells it in the same words."""
-    return Verdict(
-        exercise=row.exercise,
-        outcome=Outcome(row.outcome),
-        case=row.case,
-        misconception=row.misconception,
-        why=row.why,
-        next=row.next,
-        seen=row.seen,
-        measured=row.measured,
-        points=row.points,
-        points_of=row.points_of,
-    )
 
 
 def write(report, out, *, secret):

@@ -4,7 +4,6 @@ import contextlib
 import secrets
 
 from labsupport.errors import LabError
-from labsupport.grading.reports import verdict_of
 from labsupport.grading.reports.texts import annotation, line, markdown, quiet_commands
 from labsupport.showing import show_verdict
 
@@ -69,7 +68,7 @@ def annotations(report):
     for level, rows in (("error", ours), ("warning", theirs)):
         for row in rows[:_SHOWN]:
             who = f"{row.learner}: " if several else ""
-            message = "\n".join(str(show_verdict(verdict_of(row))).splitlines()[1:]) or row.outcome
+            message = "\n".join(str(show_verdict(row.verdict())).splitlines()[1:]) or row.outcome
             told.append(annotation(level, message, title=line(f"{who}{row.outcome} {row.exercise}")))
     return told
 

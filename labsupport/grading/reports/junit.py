@@ -2,7 +2,6 @@
 
 import xml.etree.ElementTree as ET
 
-from labsupport.grading.reports import verdict_of
 from labsupport.grading.reports.texts import line, xml
 from labsupport.showing import show_verdict
 
@@ -37,7 +36,7 @@ def _case(suite, row):
     told = ET.SubElement(case, tag, {"message": line(f"{row.outcome}: {row.why}")})
     if tag != "skipped":
         told.set("type", line(row.misconception or row.outcome))
-        told.text = xml(str(show_verdict(verdict_of(row))))
+        told.text = xml(str(show_verdict(row.verdict())))
 
 
 def _counts(rows):

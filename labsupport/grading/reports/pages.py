@@ -6,7 +6,6 @@ import html
 import re
 from pathlib import Path
 
-from labsupport.grading.reports import verdict_of
 from labsupport.grading.reports.texts import line, marked_up, plain
 from labsupport.showing import show_verdict
 
@@ -141,7 +140,7 @@ def _learner(report, learner):
 
 def _exercise(row):
     """The message in the very words of the live check, then where the answer came from."""
-    message = show_verdict(verdict_of(row))
+    message = show_verdict(row.verdict())
     head = message.head.removeprefix(row.outcome)
     told = "".join(f"<dt>{_text(label)}</dt><dd>{marked_up(text)}</dd>" for label, text in message.lines)
     return (

@@ -6,9 +6,11 @@ from . import (
     escaping_files,
     exhausting,
     exhausting_answers,
+    files_and_drivers,
     forging,
     forging_facts,
     forging_types,
+    handing_over,
     known,
     stealing,
 )
@@ -16,7 +18,7 @@ from .attack import Attack
 
 __all__ = ["ATTACKS", "KNOWN", "Attack"]
 
-_FORGING = (forging, forging_types, forging_facts)
+_FORGING = (forging, forging_types, forging_facts, files_and_drivers, handing_over)
 _EXHAUSTING = (exhausting, exhausting_answers)
 _ESCAPING = (escaping, escaping_files)
 _MODULES = (*_FORGING, stealing, *_EXHAUSTING, *_ESCAPING, accidents)

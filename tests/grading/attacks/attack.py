@@ -24,6 +24,7 @@ class Attack:
         says: words that the row of the first exercise has to contain, whatever their case.
         why: of a known one: why it cannot be told from a right answer.
         others: what may come of the other exercises; anything else is a lost neighbour.
+        is_patient: the limits stay as they are, since right answers beside it need their time.
 
     In a cell, words between @ signs are replaced: @SECRET@ is the path of a file that holds the secret, @HOST@ a folder
     of the host, @MARK@ a name not used elsewhere, @PORT@ a listening port of the host, @JUDGE@ the judge's pid,
@@ -40,6 +41,7 @@ class Attack:
     says: str = ""
     why: str = ""
     others: str = "passed"
+    is_patient: bool = False
 
     def allowed(self, exercise_id):
         """Return the outcomes allowed for an exercise, as a set."""
