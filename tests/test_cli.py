@@ -261,6 +261,36 @@ def test_the_last_line_is_pytests_own_and_the_workspace_is_not_touched(tmp_path,
     assert cli.main(["test", "--", str(probe), "-n", "0", "-p", "no:cacheprovider"]) == 1
 
 
+@pytest.mark.slow
+def test_what_fails_beside_others_is_asked_once_more_alone_and_named(tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(test_command, "ROOT", tmp_path)
+    (tmp_path / "tests").mkdir()
+    probe = tmp_path / "tests" / "test_probe.py"
+    body = "import os\n\ndef test_a():\n    assert 'PYTEST_XDIST_WORKER' not in os.environ\n\ndef test_b():\n    pass\n"
+    probe.write_text(body, encoding="utf-8")
+    assert test_command.run(options()) == 0
+    told = capfd.readouterr().out
+    assert "they failed beside others (1):\n  tests.test_probe::test_a\n" in told
+    assert told.splitlines()[-1].startswith("1 passed in")
+    probe.write_text(body.replace("not in", "=="), encoding="utf-8")
+    assert test_command.run(options()) == 1
+    probe.write_text(
+        "class ForgedPass(AssertionError): pass\n\ndef test_a():\n    raise ForgedPass\n", encoding="utf-8"
+    )
+    capfd.readouterr()
+    assert test_command.run(options()) == 1
+    assert "once more" not in capfd.readouterr().out
+
+
+def test_many_failures_are_no_chance(tmp_path):
+    case = '<testcase classname="t" name="a{}"><failure message="no">no</failure></testcase>'
+    for count, asked in ((12, 12), (13, 0)):
+        text = "".join(case.format(k) for k in range(count))
+        (tmp_path / "first.xml").write_text(f"<testsuite>{text}</testsuite>", encoding="utf-8")
+        assert len(test_command.again(tmp_path / "first.xml")) == asked
+    assert test_command.again(tmp_path / "none.xml") == []
+
+
 def test_bench_runs_every_benchmark_and_fails_with_one(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(test_command, "ROOT", tmp_path)
     with pytest.raises(LabError):

@@ -482,6 +482,10 @@ print("ten steps done")
 # It restarts *processes*, from their first line. That they go on where they were is up to your code: this cell
 # trained its first steps twice.
 #
+# Expect a resumed run to end where an undisturbed one does to rounding, not to the last bit: DDP puts its buckets in
+# the order of the first backward pass *after* it, so the first step after a restart may add more than two ranks'
+# gradients in another order.
+#
 # ### Your turn: `train_and_resume` (more)
 # - **in**: `batches`, this rank's list of (x, y); `weight`, the same on every rank; SGD, rate 0.05, momentum 0.9
 # - **out**: the final weight, as if nothing had happened, and how many batches were trained on since the last start

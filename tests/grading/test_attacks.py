@@ -82,6 +82,10 @@ def graded(attack, runner, world, tmp_path):
     return {row.exercise: row for row in result.rows}
 
 
+class ForgedPass(AssertionError):
+    """A wrong answer got through. `lab test` never asks again where it reads this name."""
+
+
 class MemoryGrowth:
     """How far this process's memory rose above what it held at the start, at its highest."""
 
@@ -114,6 +118,8 @@ def test_attack(attack, runner, world, tmp_path, short_limits):
     rows = graded(attack, runner, world, tmp_path)
     for exercise_id in attack.cells:
         row = rows[exercise_id]
+        if row.outcome == "passed" and "passed" not in attack.allowed(exercise_id):
+            raise ForgedPass(row)
         assert row.outcome in attack.allowed(exercise_id), row
     first = rows[next(iter(attack.cells))]
     assert attack.says.lower() in f"{first.why} {first.seen} {first.measured}".lower(), first

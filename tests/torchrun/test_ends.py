@@ -1,5 +1,6 @@
 """How jobs end: errors, signals, exits of all kinds, restarts, nodes, kills on purpose."""
 
+import ast
 import time
 
 import pytest
@@ -38,8 +39,13 @@ for step in range(begin, 20):
             torch.save(state, "new.pt")
             os.replace("new.pt", "last.pt")
         dist.barrier()
-print("weights", [p.tolist() for p in model.module.parameters()])
+print("weights", [w for p in model.module.parameters() for w in p.flatten().tolist()])
 """
+
+
+def weights_of(told):
+    """Return the weights that TRAIN printed last."""
+    return ast.literal_eval(told.splitlines()[-1].removeprefix("weights "))
 
 
 @pytest.fixture(autouse=True)
@@ -156,7 +162,8 @@ def test_restarts_resume_and_end_with_the_weights_of_an_undisturbed_run(tmp_path
     assert disturbed.record.restarts == 1
     assert disturbed.out(3, attempt=0) == "begins at 0 of 4\n"
     assert disturbed.out(3, attempt=1).splitlines()[0] == "begins at 10 of 4"
-    assert disturbed.out(0, attempt=1).splitlines()[1] == undisturbed.out(0).splitlines()[1]
+    # In the first step after a restart DDP's buckets stand in their first order, and ranks are added in another.
+    assert weights_of(disturbed.out(0, attempt=1)) == pytest.approx(weights_of(undisturbed.out(0)), abs=1e-5)
     killed = [rank for rank in disturbed.record.ranks if (rank.rank, rank.attempt) == (2, 0)]
     assert killed[0].code == -9
     assert killed[0].collectives  # from what it wrote down while it lived

@@ -182,7 +182,7 @@ for step in range(begin, 20):
             state = {{"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step + 1}}
             torch.save(state, FILE)
         dist.barrier()
-weight = [p.tolist() for p in model.module.parameters()]
+weight = [w for p in model.module.parameters() for w in p.flatten().tolist()]
 """
 
 
@@ -194,7 +194,9 @@ def test_a_restart_resumes_and_ends_with_the_same_weights(kernel):
     ran = kernel.run(f"%%torchrun {flags}\nFILE = 'b.pt'\n{TRAIN}")
     assert ran.errors == [], ran.text
     assert "1 restart" in ran.text and "from 10 on 4" in ran.text
-    assert kernel.value("weight == undisturbed") == "True"
+    # To rounding: for one step after a restart DDP's buckets stand in their first order, and ranks are added in another.
+    assert float(kernel.value("max(abs(a - b) for a, b in zip(weight, undisturbed, strict=True))")) < 1e-5
+    assert kernel.value("max(map(abs, weight)) > 1e-2") == "True"
 
 
 def test_two_nodes_and_the_loss_of_one(kernel):
