@@ -194,7 +194,7 @@ def test_a_restart_resumes_and_ends_with_the_same_weights(kernel):
     ran = kernel.run(f"%%torchrun {flags}\nFILE = 'b.pt'\n{TRAIN}")
     assert ran.errors == [], ran.text
     assert "1 restart" in ran.text and "from 10 on 4" in ran.text
-    # To rounding: for one step after a restart DDP's buckets stand in their first order, and ranks are added in another.
+    # To rounding: for a step after a restart DDP's buckets stand in their first order, and ranks are added in another.
     assert float(kernel.value("max(abs(a - b) for a, b in zip(weight, undisturbed, strict=True))")) < 1e-5
     assert kernel.value("max(map(abs, weight)) > 1e-2") == "True"
 
