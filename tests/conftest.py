@@ -26,3 +26,21 @@ def pytest_collection_modifyitems(items):
 
     if all(HERE in item.path.parents for item in items):
         items.sort(key=place)
+        _put_tests_of_one_exercise_together(items)
+
+
+def _put_tests_of_one_exercise_together(items):
+    """Sort the author contract, which asks many things about the same observations, by exercise: few can be kept."""
+    at = [k for k, item in enumerate(items) if item.path == HERE / "test_contract.py"]
+    contract = [items[k] for k in at]
+    order = {}
+    for item in contract:
+        order.setdefault(_exercise_of(item), len(order))
+    contract.sort(key=lambda item: order[_exercise_of(item)])
+    for k, item in zip(at, contract, strict=True):
+        items[k] = item
+
+
+def _exercise_of(item):
+    exercise = getattr(item, "callspec", None) and item.callspec.params.get("exercise")
+    return exercise.id if exercise else None

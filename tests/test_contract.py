@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import gc
 import importlib.util
 import sys
 from pathlib import Path
@@ -18,7 +19,8 @@ from labsupport.probing import Subject
 EXERCISES = catalog.exercises()
 CODE = [e for e in EXERCISES if e.kind != "prediction"]
 SEEDS = range(20)
-RANK_SEEDS = range(3)  # an answer on ranks takes a hundred times as long
+FILE_SEEDS = range(5)  # an answer that writes files takes ten times as long
+RANK_SEEDS = range(3)  # and one on ranks a hundred times
 RANK_MUTANTS = 12  # of one exercise, spread over its reference
 FLOOR = 0.9
 ON_RANKS = [e for e in EXERCISES if e.on_ranks]
@@ -29,7 +31,17 @@ def named(exercises):
 
 
 def seeds_of(exercise):
-    return RANK_SEEDS if exercise.on_ranks else SEEDS
+    if exercise.on_ranks:
+        return RANK_SEEDS
+    return FILE_SEEDS if exercise.kind == "artifact" else SEEDS
+
+
+@pytest.fixture(autouse=True)
+def _what_is_kept_is_not_searched_for_garbage():
+    """The observations of all exercises are kept here, and an exercise about released memory collects at each case."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def subject_of(exercise, source, own=False):

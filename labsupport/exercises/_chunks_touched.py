@@ -1,5 +1,6 @@
 """Lesson 13: which chunks a read touches. Predicted from the counts of a real store, then computed."""
 
+import functools
 import itertools
 
 import numpy as np
@@ -27,6 +28,7 @@ def _write(shape, chunks, itemsize):
     return array, store
 
 
+@functools.lru_cache(maxsize=256)  # of the same questions on every check; writing a thousand chunks takes a moment
 def _counted(shape, chunks, itemsize, code, what):
     """Return how many chunks, or bytes of chunks, a store hands out while `code` is read from it."""
     array, store = _write(shape, chunks, itemsize)
