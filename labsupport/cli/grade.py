@@ -116,11 +116,12 @@ def _secret(path):
 
 
 def _verify(path, secret):
+    from labsupport.figures.words import count
     from labsupport.grading.reports.record import verify
     from labsupport.grading.reports.texts import line
 
     record = verify(path, secret)
-    print(f"the signature is right: {len(record['rows'])} rows, as graded\n{line(record['header']['line'])}")
+    print(f"the signature is right: {count(len(record['rows']), 'row')}, as graded\n{line(record['header']['line'])}")
     return 0
 
 
@@ -234,8 +235,7 @@ class _Grading:
         done = regrade(planned, self.store, self.secret)
         self.changed = done.changes
         if done.rerun:
-            learners = len({learner for learner, _ in done.rerun})
-            told = f"{len(done.rerun)} answers of {learners} learners must be run again to be judged: `lab grade` does."
+            told = f"{_answers(done.rerun)} must be run again to be judged: `lab grade` does."
             notes = (*notes, told)
         return self._report(header, planned, notes, rows=done.rows)
 
@@ -334,6 +334,13 @@ def _troubles(report):
         yield line(f"{learner}: {outcome}, {where}: {why} {step}")
     if len(found) > _SHOWN:
         yield f"{len(found) - _SHOWN} more like these are in grades.csv"
+
+
+def _answers(rerun):
+    """Return how many answers of how many learners these pairs of (learner, exercise) are, in words."""
+    from labsupport.figures.words import count
+
+    return f"{count(len(rerun), 'answer')} of {count(len({learner for learner, _ in rerun}), 'learner')}"
 
 
 def _believed(report):
