@@ -201,7 +201,8 @@ CACHE = Exercise(
     kind="debug",
     task="Repair read_rows: its rows are right, but it reads chunks again and again. Return the rows of the dataset "
     '"readings" that `rows` names, in that order, as one array, and have every chunk that holds any of them read from '
-    "`file` once and no other chunk at all. No chunk is larger than 65,536 bytes, and no list needs more than 16.",
+    "`file` once and no other chunk at all. No chunk is larger than 65,536 bytes, decoded, and no list needs more "
+    "than 16 chunks.",
     names=("read_rows",),
     setup="import h5py\nimport numpy as np",
     reference=read_rows,

@@ -103,8 +103,8 @@ CHOOSE_SHAPE = Exercise(
     id="chunks/choose-shape",
     kind="budget",
     task="Return a chunk shape for an array of `shape` and `itemsize` bytes per element. `reads` is a list of (box, "
-    "most_bytes): a read of `box` elements, wherever in the array it lies, may decode at most that many bytes. The "
-    "array may have at most `most_chunks` chunks. Many shapes are right; in every case there is one.",
+    "most_bytes): a read of a box of that shape, wherever in the array it lies, may decode at most that many bytes. "
+    "The array may have at most `most_chunks` chunks. Many shapes are right; in every case there is one.",
     names=("chunk_shape",),
     setup="import itertools\nimport math\n\nimport numpy as np",
     reference=chunk_shape,

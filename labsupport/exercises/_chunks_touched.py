@@ -136,8 +136,8 @@ PREDICT_READS = Exercise(
             specimen=lambda *question: (
                 _counted(*question) // question[2] if question[-1] == "bytes" else _counted(*question)
             ),
-            says="You counted elements; each has 4 bytes.",
-            next="Multiply by the item size, once.",
+            says="You counted elements, and bytes were asked for.",
+            next="Multiply by the bytes of one element, once.",
         ),
     ),
     hints=(
@@ -265,8 +265,8 @@ TOUCHED = Exercise(
     id="chunks/touched",
     kind="function",
     task="Return the chunks that a read must fetch, each once: a list of tuples of chunk numbers, one number per axis, "
-    "counted from 0. `selection` has one entry per axis: an int, or a slice with a step of at least 1. Negative ends "
-    "count from the back and slices may reach past the array, as in NumPy.",
+    "counted from 0, in any order. `selection` has one entry per axis: an int, or a slice with a step of at least 1. "
+    "Negative numbers count from the back and slices may reach past the array, as in NumPy.",
     names=("touched_chunks",),
     setup="import itertools\n\nimport numpy as np",
     reference=touched_chunks,

@@ -76,7 +76,7 @@ def _matrices(n_ranks, rows, columns):
 ROWS_TO_COLUMNS = Exercise(
     id="collectives/rows-to-columns",
     kind="ranks",
-    task="A matrix is cut into as many blocks of rows as there are ranks; each rank has one of them, (rows, columns), "
+    task="A matrix is cut into N equal blocks of rows; each of N ranks has one of them, (rows, columns), "
     "and N divides the columns. Return this rank's block of columns of the whole matrix, (N * rows, columns / N). With "
     "3 ranks and 20 x 60 float64 each, a rank sends at most 6,400 bytes to others. `x` stays as it is.",
     names=("rows_to_columns",),

@@ -235,7 +235,7 @@ PREDICT_COST = Exercise(
             specimen=_size_by_time,
             says="You divide the size by the time: the algorithm bandwidth. Bus bandwidth divides what a rank really "
             "sends, which is more than the size from three ranks on.",
-            next="The line above tells what each of 8 ranks sends.",
+            next="How much does each rank send? Divide that by the time.",
         ),
     ),
     hints=(

@@ -110,9 +110,9 @@ def _dicts(*orders):
 ORDER = Exercise(
     id="collectives/order",
     kind="debug",
-    task="Repair total_metrics: each rank has a dict with the same names (strings, or whole numbers), filled in its "
-    "own order. Return {name: sum over all ranks} on every rank; `metrics` stays as it is. It runs, and adds up what "
-    "does not belong together.",
+    task="Repair total_metrics: each rank has a dict with the same names (all strings, or all whole numbers), filled "
+    "in its own order. Return {name: sum over all ranks} on every rank; `metrics` stays as it is. It runs, and adds up "
+    "what does not belong together.",
     names=("total_metrics",),
     setup=_SETUP,
     reference=total_metrics,

@@ -265,15 +265,15 @@ RING_ALL_REDUCE = Exercise(
         Misconception(
             id="only-reduce-scatter",
             specimen=_only_reduce_scatter,
-            says="You stop after N - 1 steps. Each rank then has one finished chunk, its right neighbour's number, and "
-            "leftovers in the rest.",
+            says="You stop after N - 1 steps. Each rank then has one finished chunk, the one with the number of its "
+            "right neighbour, and leftovers in the rest.",
             next="Every finished chunk has to travel once more round the ring.",
         ),
         Misconception(
             id="one-step-short",
             specimen=_one_step_short,
             says="You stop one step too early: on every rank one chunk is still waiting for its finished sum.",
-            next="How many steps has a round in which every chunk visits all other ranks, and how many rounds?",
+            next="How many steps has a round in which every chunk visits all other ranks? How many rounds are there?",
         ),
         Misconception(
             id="adds-to-the-end",

@@ -85,8 +85,8 @@ PREDICT_PADDING = Exercise(
             id="no-padding",
             specimen=_no_padding,
             says="You expect each sample once. Every rank must draw equally many, or their all_reduces would not "
-            "pair up, and ten does not divide by four.",
-            next="Which two numbers near ten does it divide?",
+            "pair up, and here the samples cannot be shared out evenly.",
+            next="Which multiples of the number of ranks lie just below and just above the samples?",
         ),
         Misconception(
             id="drops-by-default",
@@ -106,7 +106,7 @@ PREDICT_PADDING = Exercise(
             id="counts-a-rank",
             specimen=_counts_a_rank,
             says="You give what one rank draws; all ranks together were asked for.",
-            next="Multiply by the ranks and compare with ten.",
+            next="Multiply by the ranks and compare with the number of samples.",
         ),
     ),
     hints=("Every rank draws the same number of samples. Ten is no multiple of four: the sampler repeats or drops.",),

@@ -161,10 +161,11 @@ def _resumed_case(label, world, steps):
 ELASTIC_RESUME = Exercise(
     id="ddp/elastic-resume",
     kind="ranks",
-    task="Rank 1 is killed when it reads batch 4, and all ranks are started again in the same folder, once. Train and "
-    "save after every step, so that nothing is lost: SGD with rate 0.05 and momentum 0.9, one step per batch. Return "
-    "the final weight, as if nothing had happened, and how many batches were trained on since the last start. The "
-    "batches before batch 4 are gone by then: others stand in their place.",
+    task="Rank 1 is killed when it reads `batches[4]`, and all ranks are started again in the same folder, once. Train "
+    "and save after every step, so that nothing is lost: SGD with rate 0.05 and momentum 0.9 on the mean squared "
+    "error, one step per batch. Return the final weight, (features,), as if nothing had happened, and how many batches "
+    "were trained on since the last start. After the restart, other batches stand in place of those before "
+    "`batches[4]`. `linear(weight)` is given.",
     names=("train_and_resume",),
     setup=_RESUMING,
     probe=Probe("ranks", {"kill": {"rank": 1, "item": 4, "batches": 0}, "max_restarts": 1}),

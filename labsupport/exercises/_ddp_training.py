@@ -238,9 +238,10 @@ def _training_case(label, world, features, steps, batch):
 TRAIN_EQUALS_SINGLE = Exercise(
     id="ddp/train-equals-single",
     kind="ranks",
-    task="Train a linear model on all ranks together so that the final weight is the one a single process would reach "
-    "with the whole batch. Return the weight, (features,), and how many rows this rank computed on. Each step's rows "
-    "are shared out evenly; every rank starts from rank 0's weight. `linear(weight)` is given.",
+    task="Train a linear model on all ranks together, by plain SGD on the mean squared error, so that the final weight "
+    "is the one a single process would reach with the whole batch. Return the weight, (features,), and how many rows "
+    "this rank computed on. Each step's rows are shared out evenly; every rank starts from rank 0's weight. "
+    "`linear(weight)` is given.",
     names=("train",),
     setup=SETUP,
     probe=Probe("ranks"),

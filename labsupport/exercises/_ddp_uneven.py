@@ -117,9 +117,9 @@ def _uneven_case(label, lengths):
 UNEVEN = Exercise(
     id="ddp/uneven",
     kind="ranks",
-    task="The ranks have different numbers of batches. Train until all are used, without a hang: each step follows the "
-    "mean of the gradients of the ranks that still have a batch, every rank weighing the same. Return the final "
-    "weight, (features,), equal on all ranks.",
+    task="The ranks have different numbers of batches. Train until all are used, without a hang, by plain SGD on the "
+    "mean squared error: each step follows the mean of the gradients of the ranks that still have a batch, every rank "
+    "weighing the same. Return the final weight, (features,), equal on all ranks. `linear(weight)` is given.",
     names=("train_uneven",),
     setup=_SETUP,
     probe=Probe("ranks"),

@@ -78,8 +78,8 @@ for start in (0, 95):
 # %% [markdown]
 # ### Your turn: `touched_chunks` (core)
 # - **in**: `shape` and `chunks`, tuples; `selection`, one entry per axis: an int, or a slice with a step of at least 1
-# - **out**: the chunks it lies in, each once, as a list of tuples of chunk numbers, one number per axis
-# - **done when** negative ends, slices past the end, long steps and empty slices are right as well
+# - **out**: the chunks it lies in, each once, as a list of tuples of chunk numbers, one number per axis; in any order
+# - **done when** negative numbers, slices past the end, long steps and empty slices are right as well
 
 
 # %%
@@ -97,8 +97,8 @@ lab.drill("predict-reads", ...)  # a fresh question each time it is answered: re
 
 # %% [markdown]
 # ## Part 2. A shape for the reads you will do
-# Four ways to read the pictures, five ways to cut them. Each entry is bytes decoded for each byte wanted. Which column
-# would you not want, and is there a row without a large number?
+# Four ways to read the pictures, five ways to cut them. Each entry is bytes decoded for each byte wanted. Which row
+# would you not want, and is there one without a large number?
 
 # %%
 reads = {"one": np.s_[7], "batch at 0": np.s_[:32], "batch at 16": np.s_[16:48], "pixel": np.s_[:, 64, 64]}
@@ -116,8 +116,8 @@ for chunks in shapes:
 # So a shape is chosen for *the reads there will be*, within a number of chunks one can live with.
 #
 # ### Your turn: `chunk_shape` (core)
-# - **in**: `shape` and `itemsize`; `reads`, a list of (box, most_bytes): a read of that box, wherever it lies, may decode
-#   at most that many bytes; `most_chunks`, how many chunks the array may have
+# - **in**: `shape` and `itemsize`; `reads`, a list of (box, most_bytes): a read of a box of that shape, wherever it
+#   lies, may decode at most that many bytes; `most_chunks`, how many chunks the array may have
 # - **out**: a chunk shape, one number per axis. Many are right
 # - **done when** each read, at its worst place, and the number of chunks are within bounds
 
@@ -183,8 +183,8 @@ for name in ("contiguous", "chunked"):
 # In one piece, a row is a single read, and a column is a catastrophe: for every short run, HDF5's file driver fetches
 # 65,536 bytes. In chunks, both directions cost about the same, here ten compressed chunks and a look at the index.
 #
-# Filters work chunk by chunk, so the shape of a chunk decides what they see. Same data, same filter, and a shuffle,
-# which sorts the bytes of each number by their place before they are compressed:
+# Filters work chunk by chunk, so the shape of a chunk decides what they see. Same data, same filter, without and with a
+# shuffle: it puts the first bytes of all numbers side by side, then the second ones, and so on, before gzip gets them.
 
 # %%
 with h5py.File(folder / "filters.h5", "w") as file:
@@ -197,7 +197,7 @@ with h5py.File(folder / "filters.h5", "w") as file:
 # %% [markdown]
 # One hour per chunk comes out larger than no compression at all. One measurement per chunk is smallest, and makes an
 # hour expensive to read. And the shuffle, often recommended for floats, hurt three times: these readings have one
-# decimal, so whole numbers of 4 bytes repeat, and the shuffle tears them apart.
+# decimal at most, so the same 4 bytes come again and again, and the shuffle tears them apart.
 #
 # ### A slice is a copy
 # In lesson 05 a slice was a view, and writing to it wrote to its owner. A stored array has no memory to share.
@@ -260,8 +260,8 @@ print("HDF5", h5py.version.hdf5_version)
 #
 # - **in**: `file`, a path or a file object; `rows`, a list of row numbers, in any order, perhaps with repeats
 # - **out**: those rows of the dataset "readings", in the order of the list
-# - **done when** every chunk that holds one of them is read once, and no other. None is larger than 65,536 bytes, and
-#   no list needs more than 16
+# - **done when** every chunk that holds one of them is read once, and no other. No chunk is larger than 65,536 bytes,
+#   decoded, and no list needs more than 16 chunks
 
 
 # %%
@@ -281,10 +281,11 @@ lab.check("cache")
 # has to be said at creation: the limit of each axis, the chunks, the filter.
 #
 # - **in**: `path`; `values`, (hours, stations), float32, perhaps of no hours; `units`, text for the dataset's attribute
-#   of this name
-# - **out**: the values stand at the end of the dataset `temperature` in the file; both are made if they are missing
-# - **done when** it can grow without end, chunks have 10 KiB to 1 MiB, it is compressed without loss, the rest of the file
-#   stays, and appending does not read the past
+#   "units"
+# - **out**: the values stand at the end of the dataset "temperature" of the file at `path`; file and dataset are made if
+#   they are missing
+# - **done when** the dataset can grow without end, its chunks have 10 KiB to 1 MiB, it is compressed without loss, the
+#   rest of the file stays, and appending does not read the past
 
 
 # %%
@@ -384,8 +385,8 @@ lab.check("zarr-sharded")
 # *That was the core. The rest is worth a second sitting.*
 #
 # ## Part 5. Codecs, metadata, brackets (more)
-# A codec, which HDF5 calls a filter, can only take out what is regular. The same pictures as bytes, as float32, and with noise in the third decimal:
-# bytes of the array for each byte stored.
+# A codec, which HDF5 calls a filter, can only take out what is regular. The same pictures as bytes, as float32, and with
+# noise in the third decimal: bytes of the array for each byte stored.
 
 # %%
 from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
@@ -403,7 +404,8 @@ for kind, values in kinds.items():
 # %% [markdown]
 # The data decide more than the codec: noise cannot be compressed away, and with it in the third decimal no codec saves a
 # third. Sorting bits helps floats and hurts these bytes. Where nothing helps, a memory-mapped `.npy` is the baseline: no
-# chunks and no decoder. The system then reads pages of 4,096 bytes. How many, for one picture and for one pixel in all?
+# chunks and no decoder. The system then reads pages, on most machines of 4,096 bytes. How many, for one picture and for
+# one pixel in all?
 
 # %%
 np.save(folder / "pictures.npy", pictures)

@@ -30,8 +30,8 @@ print(f"rank {dist.get_rank()} of {dist.get_world_size()}, process {os.getpid()}
 
 # %% [markdown]
 # Each process is a *rank*, all together are the *world*. They meet at an address that torchrun hands out, the
-# *rendezvous*. On several machines each process also has a *local rank*, counted from 0 on its own: it picks the GPU. A
-# *backend* moves the bytes: gloo between CPUs, NCCL between GPUs, from the same code.
+# *rendezvous*. Each process also has a *local rank*, counted from 0 on its own machine: it picks the GPU. A *backend*
+# moves the bytes: gloo between CPUs, NCCL between GPUs, from the same code.
 #
 # Nothing else is shared: not this notebook's names, not a global variable. What a rank knows of another has arrived as
 # a message.
@@ -258,8 +258,8 @@ lab.check("column-view")
 # Collectives have no names. The first all_reduce of one rank meets the first of the others, the second meets the
 # second. Run the cell: with 1 and 10 for hits, 2 and 20 for seen, the totals should be 11 and 22.
 #
-# - **in**: `metrics`, a dict of tensors; the same names on every rank, filled in any order. Names are strings, or
-#   whole numbers (layers counted from the end: -1, -2, ...)
+# - **in**: `metrics`, a dict of tensors; the same names on every rank, filled in any order. The names are all strings,
+#   or all whole numbers (layers counted from the end: -1, -2, ...)
 # - **out**: {name: sum over all ranks}, on every rank; `metrics` stays as it is
 
 # %%
@@ -371,9 +371,9 @@ lab.drill("who-hangs", ...)
 # ### Mend: `steps_taken` (more)
 # Early stopping, the usual way: a rank that is good enough leaves the loop.
 #
-# - **in**: `losses`, this rank's own loss at every step, the same number on every rank; `target`
-# - **out**: the number of steps taken, the same on every rank: all stop before the first step at which *any* rank's
-#   loss is below `target`
+# - **in**: `losses`, (steps,), this rank's own loss at every step; every rank has as many; `target`, a float
+# - **out**: the number of steps taken, an int, the same on every rank: all stop before the first step at which *any*
+#   rank's loss is below `target`
 
 # %%
 # %%torchrun --nproc 2 --may-fail --stop-when-stuck
@@ -411,8 +411,8 @@ lab.check("stop-together")
 lab.show("collective", "ring_all_reduce", ranks=4)
 
 # %% [markdown]
-# In the first N - 1 steps, *reduce-scatter*, a rank passes on what it has just added to; then each chunk is complete on
-# one rank. In N - 1 more, *all-gather*, complete chunks go round once and replace what is there.
+# With N ranks: in the first N - 1 steps, *reduce-scatter*, a rank passes on what it has just added to; then each chunk
+# is complete on one rank. In N - 1 more, *all-gather*, complete chunks go round once and replace what is there.
 #
 # ### Your turn: `ring_all_reduce` (core)
 # - **in**: `x`, (n,) float64, any n, also below the number of ranks
@@ -523,7 +523,8 @@ for dtype in (torch.int16, torch.float8_e4m3fn):
 # A matrix cut into rows becomes one cut into columns. Models that split long sequences over ranks do this before
 # attention, and back after it.
 #
-# - **in**: `x`, (rows, columns), this rank's rows of the whole matrix; N divides the columns
+# - **in**: `x`, (rows, columns), this rank's rows of the whole matrix; every rank has as many, and N, the number of
+#   ranks, divides the columns
 # - **out**: this rank's columns of the whole matrix, (N * rows, columns / N); `x` stays as it is
 # - **done when** with 3 ranks and 20 x 60 float64 each, no rank sends more than 6,400 bytes
 

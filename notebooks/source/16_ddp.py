@@ -8,11 +8,11 @@
 # You need: collectives (lesson 15), a training loop. Not here: models that do not fit one process (lesson 17).
 
 # %%
+# %load_ext labsupport.torchrun
 import torch
 
 from labsupport import lesson
-
-# %load_ext labsupport.torchrun
+from labsupport.torchrun import records  # what is kept of every %%torchrun cell: times, calls, bytes
 
 lab = lesson("ddp")
 
@@ -92,8 +92,8 @@ fit(single, x, y, batch=64)
 f"largest difference: {(single.weight - weight).abs().max():.1e}, {(single.bias - bias).abs().max():.1e}"
 
 # %% [markdown]
-# Equal, but for the order in which numbers were added. That sentence has a condition in it, and most of this lesson is
-# about the ways to break it.
+# Equal, but for the order in which numbers were added. That holds under a condition, and most of this lesson is about
+# the ways to break it.
 #
 # ### Predict: two gradients (core)
 # A model with one weight, `prediction = w * x`. Rank 0 holds x = 1, 1 and rank 1 holds x = 3, 3, 3, 4. After backward
@@ -113,8 +113,9 @@ lab.drill("predict-gradient", ...)
 
 # %% [markdown]
 # ### Your turn: `train` (core)
-# - **in**: `x`, `y`, all samples, the same on every rank; `weight`, different on every rank; `lr`, `steps`; `batch`,
-#   rows of one step over all ranks together: step k takes rows k * batch to (k + 1) * batch - 1
+# - **in**: `x`, (n, features), and `y`, (n,), all samples, the same on every rank; `weight`, (features,), different on
+#   every rank; `lr` and `steps`, of plain SGD on the mean squared error; `batch`, a multiple of the ranks, rows of one
+#   step over all ranks together: step k takes rows k * batch to (k + 1) * batch - 1
 # - **out**: the final weight, (features,), and how many rows this rank computed on
 # - **done when** the weight is the one of a single process that starts from rank 0's `weight`, and each rank did its
 #   share of the work
@@ -169,14 +170,15 @@ for step in range(3):  # DDP arranges its buckets anew after the first backward
 lab.show("buckets", seen)
 
 # %% [markdown]
-# A bucket that travels while backward goes on costs no extra time; travel that is left when backward has ended is
+# A bucket that travels while backward goes on costs little extra time; travel that is left when backward has ended is
 # *exposed*. Small buckets leave early and cost a call each; one large bucket leaves when everything is over.
 #
 # ### Your turn: `mean_gradient` (core)
-# The condition of that earlier sentence: every rank had equally many rows. Texts differ in length and the last batch
-# is short, so it breaks daily.
+# The condition was that every rank had equally many rows. Texts differ in length and the last batch is short, so it
+# breaks daily.
 #
-# - **in**: `x`, `y`, this rank's samples; ranks have different numbers of them, maybe none; `weight`, the same on all
+# - **in**: `x`, (rows, features), and `y`, (rows,), this rank's samples; ranks have different numbers of rows, maybe
+#   none; `weight`, (features,), the same on all
 # - **out**: the gradient, (features,), of the mean squared error over all samples of all ranks, on every rank
 # - **done when** a lone sample weighs as much as any other, wherever it lies
 
@@ -236,7 +238,8 @@ lab.check("inner-module")
 # epochs.
 #
 # ### Mend: `orders` (core)
-# Models have been published that were trained on this mistake.
+# Well-known training code was released with this mistake
+# ([transformers#4398](https://github.com/huggingface/transformers/issues/4398)).
 #
 # - **in**: `samples`, `epochs`, `seed`
 # - **out**: per epoch, the list of indices this rank draws
@@ -285,7 +288,7 @@ lab.drill("predict-padding", ...)
 # ### Your turn: `evaluate` (more)
 # A few samples more or less do not hurt training. A reported accuracy is wrong by them.
 #
-# - **in**: `right`, (n,) bool: whether the model is right on each sample
+# - **in**: `right`, (n,) bool, the same on every rank: whether the model is right on each sample
 # - **out**: the accuracy over all samples, on every rank, and the list of indices this rank looked at
 # - **done when** rank r of w looks at samples r, r + w, r + 2w, ..., and each sample counts once
 
@@ -331,8 +334,6 @@ for step in range(2):
     optimizer.zero_grad()
 
 # %%
-from labsupport.torchrun import records
-
 records()[-1].ranks[0].collectives
 
 # %% [markdown]
@@ -391,8 +392,8 @@ print("done")
 # validation say, rank 0 would have waited in silence, by gloo's default for half an hour.
 #
 # ### Your turn: `train_uneven` (more)
-# - **in**: `batches`, this rank's list of (x, y), of different length on every rank, never empty; `weight`, the same on
-#   all ranks; `lr` of plain SGD
+# - **in**: `batches`, this rank's list of (x, y), (rows, features) and (rows,); lists differ in length, none is empty;
+#   `weight`, the same on all ranks; `lr` of plain SGD on the mean squared error
 # - **out**: the final weight, (features,), equal on all ranks
 # - **done when** every batch is used, and each step follows the mean gradient of the ranks that still have one, each
 #   rank weighing the same however many rows it holds
@@ -421,7 +422,7 @@ if __name__ == "__main__":
 lab.check("uneven")
 
 # %% [markdown]
-# *A good place to rest.*
+# *Another place to rest, with the same three cells to run afterwards.*
 #
 # ## Part 4. What survives
 # ### Your turn: `save_and_load` (core)
@@ -461,8 +462,8 @@ lab.check("save-load")
 
 # %% [markdown]
 # ### A rank dies
-# `torchrun` is *elastic*: it can start all ranks again. `--kill` plays the accident: at its sixth optimizer step, rank 1 is killed, as
-# the system would do when memory runs out.
+# `torchrun` is *elastic*: it can start all ranks again. `--kill` plays the accident: at its sixth optimizer step, rank 1
+# is killed, as the system would do when memory runs out.
 
 # %%
 # %%torchrun --nproc 2 --max-restarts 1 --kill rank=1@step=6 --push x,y,fit
@@ -479,7 +480,7 @@ fit(model, x, y, steps=10)
 print("ten steps done")
 
 # %% [markdown]
-# It restarts *processes*, from their first line. That they go on where they were is up to your code: this cell
+# torchrun restarts *processes*, from their first line. That they go on where they were is up to your code: this cell
 # trained its first steps twice.
 #
 # Expect a resumed run to end where an undisturbed one does to rounding, not to the last bit: DDP puts its buckets in
@@ -487,10 +488,13 @@ print("ten steps done")
 # gradients in another order.
 #
 # ### Your turn: `train_and_resume` (more)
-# - **in**: `batches`, this rank's list of (x, y); `weight`, the same on every rank; SGD, rate 0.05, momentum 0.9
-# - **out**: the final weight, as if nothing had happened, and how many batches were trained on since the last start
-# - **done when** rank 1 may be killed as it reads batch 4 and no step is lost, repeated or different: save after every
-#   step; the batches before that one are gone by then, and others stand in their place
+# - **in**: `batches`, this rank's list of (x, y), (rows, features) and (rows,), as many on every rank; `weight`, the same
+#   on every rank. One step per batch, on the mean squared error; SGD, rate 0.05, momentum 0.9
+# - **out**: the final weight, (features,), as if nothing had happened, and how many batches were trained on since the
+#   last start
+# - **done when** rank 1 may be killed as it reads `batches[4]` and no step is lost, repeated or different: save after
+#   every step, in the working folder, which a restart keeps; after it, other batches stand in place of those before
+#   `batches[4]`
 
 # %%
 # %%torchrun --nproc 2 --push linear
@@ -516,8 +520,8 @@ lab.check("elastic-resume")
 
 # %% [markdown]
 # ### Two machines, nearly
-# `--nnodes 2` starts two agents, each with its own ranks, as two machines would; here they share one. What a rank may
-# call its own is the *local* rank: it picks the GPU.
+# `--nnodes 2` starts two agents, each with its own ranks, as two machines would; here they share one. *Local* ranks are
+# counted from 0 on each node: the local rank picks the GPU.
 
 # %%
 # %%torchrun --nnodes 2 --nproc 2
@@ -666,7 +670,7 @@ for step in range(5):
     model(torch.ones(4, 1000)).mean().backward()
 
 # %%
-parameters = 1000 * 100 + 100
+parameters = 1000 * 100 + 100  # a few bytes more are sent: DDP compares shapes when it starts
 print(f"rank 0 sent {records()[-1].ranks[0].sent_bytes:,} bytes")
 print(f"parameters, once, when DDP starts: {4 * parameters:,}")
 print(f"five gradients in float16: {5 * 2 * parameters:,} (in float32: {5 * 4 * parameters:,})")
