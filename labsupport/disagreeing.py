@@ -72,9 +72,7 @@ def why_they_disagree(exercise, verdict, taken, cells, journal):
 def _unsaved(exercise, record, taken):
     saved = digest_of_answer(exercise, source=taken.source)
     if record.get("answer") and record["answer"] != saved:
-        return (
-            "The answer that passed in the kernel is not the one in the file: save the notebook (Ctrl+S), then check."
-        )
+        return "The answer that passed in the kernel is not the one in the file: save the notebook, then check again."
     return ""
 
 

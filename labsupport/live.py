@@ -9,6 +9,7 @@ import tracemalloc
 from labsupport import answering, catalog
 from labsupport.course import Outcome, Verdict
 from labsupport.errors import LabError
+from labsupport.figures.words import count as _count
 from labsupport.journal import Journal
 from labsupport.rank_answers import source_of_answer, verdict_on_cell
 from labsupport.showing import Code, Message, show_verdict
@@ -116,7 +117,8 @@ class Lab:
             return namespace
         if len(objects) != len(exercise.names):
             raise LabError(
-                f"{exercise.short_id!r} is answered by {len(exercise.names)} object(s), {len(objects)} were passed",
+                f"{exercise.short_id!r} is answered by {_count(len(exercise.names), 'object')}, "
+                f"{len(objects)} {'was' if len(objects) == 1 else 'were'} passed",
                 next_step=f"pass {', '.join(exercise.names)}, or only the exercise's name",
             )
         return dict(zip(exercise.names, objects, strict=True))
@@ -373,7 +375,7 @@ def give_solution(exercise, journal, typed=None):
     hints = sum(r["event"] == "hint" for r in about)
     if not passed and not (tried and hints >= len(exercise.hints)):
         left = [] if tried else ["one attempt"]
-        left += [f"{len(exercise.hints) - hints} more hint(s)"] if hints < len(exercise.hints) else []
+        left += [_count(len(exercise.hints) - hints, "more hint")] if hints < len(exercise.hints) else []
         return Message(
             f"The solution of {exercise.id} opens after {' and '.join(left)}",
             [("next", f"{_call('check', exercise, typed)} or {_call('hint', exercise, typed)}")],

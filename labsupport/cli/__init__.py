@@ -24,17 +24,17 @@ COMMANDS = {
         "lessons": "list the lessons and your progress",
         "check": "run the clean check of a lesson or an exercise as saved on disk",
         "hint": "show the next hint of an exercise",
-        "solution": "show the solution of an exercise, once it has been tried",
+        "solution": "show a solution, once the exercise is passed, or tried and its hints read",
         "reset": "put one exercise back to its first state (a backup is kept)",
         "update": "bring new course text into your copies and keep your answers",
         "drill": "ask fresh questions of a lesson in the terminal",
-        "chunklab": "count what reads of HDF5 and Zarr take, rechunk, advise on chunk shapes",
     },
     "grader": {
         "grade": "grade a folder, an archive or notebooks; goes on where it stopped",
     },
     "tools": {
         "loaderbench": "measure the loading of your own dataset and say which settings fit it",
+        "chunklab": "count what reads of HDF5 and Zarr take, rechunk, advise on chunk shapes",
     },
     "author": {
         "exercises": "list every exercise; --json for programs",
@@ -49,7 +49,7 @@ _FOR = {"learner": "for learners", "grader": "for graders", "tools": "for your o
 
 
 def main(argv=None):
-    """Return the exit code of `lab ARGV`: 0 done, 1 a problem was found, 2 wrong use, 130 interrupted."""
+    """Return the exit code of `lab ARGV`: 0 done, 1 a problem was found, 2 wrong use, 3 no grading, 130 interrupted."""
     argv = list(sys.argv[1:] if argv is None else argv)
     _never_fail_on_a_character()
     try:

@@ -4,6 +4,7 @@ import sys
 
 from labsupport import catalog
 from labsupport.errors import LabError
+from labsupport.figures.words import count
 from labsupport.journal import Journal
 from labsupport.places import workspace
 from labsupport.showing import show_verdict
@@ -46,7 +47,7 @@ def _lesson(lesson, exercises=None):
     path = workspace() / lesson.notebook
     if not path.is_file():
         raise LabError(f"{lesson.notebook} is not in your workspace", next_step=f"lab start {lesson.slug}")
-    print(f"{lesson.notebook}: checking {len(exercises)} answer(s) as saved")
+    print(f"{lesson.notebook}: checking {count(len(exercises), 'answer')} as saved")
     return _check(path, exercises)
 
 

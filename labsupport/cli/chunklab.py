@@ -23,7 +23,7 @@ def _inspect(parser):
 
 def _count(parser):
     parser._negative_number_matcher = re.compile(r"-\d")  # "-5:" is a selection and no option
-    parser.add_argument("where")
+    parser.add_argument("where", help="as for inspect")
     parser.add_argument("selection", help="as in brackets: '0, :, 10:20' or '[1, 5], ...'")
     parser.add_argument("--name", help="the array, where there are several")
     parser.add_argument("--points", action="store_true", help="pair the lists as coordinates (Zarr's vindex)")
@@ -32,7 +32,7 @@ def _count(parser):
 
 
 def _rechunk(parser):
-    parser.add_argument("source")
+    parser.add_argument("source", help="an HDF5 file, a Zarr store or a URL, as for inspect")
     parser.add_argument("target", help="a name ending in .h5 for HDF5; anything else is Zarr")
     parser.add_argument("--name", help="copy one array alone")
     parser.add_argument("--chunks", action="append", default=[], metavar="[ARRAY=]SIZES", help="such as 1,64,64")
@@ -43,7 +43,7 @@ def _rechunk(parser):
         "--memory", type=_bytes, default=256 << 20, help="for the data held at once; 256MiB unless said"
     )
     parser.add_argument("--plain", action="store_true", help="do not compress")
-    parser.add_argument("--zarr-format", type=int, choices=(2, 3), default=3)
+    parser.add_argument("--zarr-format", type=int, choices=(2, 3), default=3, help="of a Zarr target; 3 unless said")
     parser.add_argument("--overwrite", action="store_true", help="replace what is at the target")
 
 
@@ -51,12 +51,17 @@ def _advise(parser):
     parser.add_argument("where", nargs="?", help="take shape and type from this file, store or URL")
     parser.add_argument("--name", help="the array, where there are several")
     parser.add_argument("--shape", help="such as 1024,128,128, where there is no file")
-    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--dtype", default="float32", help="where there is no file; float32 unless said")
     parser.add_argument(
         "--pattern", action="append", default=[], metavar="NAME=SIZES[@WEIGHT]", help="a read: 'one image=1,:,:@5'"
     )
-    parser.add_argument("--format", choices=("zarr", "hdf5"), help="of the advice; the file's own, zarr without one")
-    parser.add_argument("--sample", type=_bytes, default=32 << 20, help="bytes to write and read for counting; 0: none")
+    parser.add_argument("--format", choices=("zarr", "hdf5"), help="the file's own unless said; zarr without a file")
+    parser.add_argument(
+        "--sample",
+        type=_bytes,
+        default=32 << 20,
+        help="bytes to write and read for counting; 32MiB unless said, 0: none",
+    )
 
 
 def run(args):

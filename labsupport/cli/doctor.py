@@ -173,6 +173,6 @@ def _browser():
 
 def _bubblewrap():
     if path := shutil.which("bwrap"):
-        return Finding("ok", "bubblewrap", f"{path}, for isolated checks")
-    text = "not found; lessons and live checks do without it"
+        return Finding("ok", "bubblewrap", f"{path}, for `lab grade --clean-run`")
+    text = "not found; only `lab grade --clean-run` needs it"
     return Finding("note", "bubblewrap", text, "sudo apt install bubblewrap")

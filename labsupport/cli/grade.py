@@ -28,7 +28,12 @@ def add_arguments(parser):
         help="folder of records and reports (default: grades)",
     )
     add("--lesson", metavar="SLUG", help="grade this lesson only; also the lesson of files that do not say theirs")
-    add("--jobs", type=int, metavar="N", help="processes; more than one needs Dask (default: one per core for a class)")
+    add(
+        "--jobs",
+        type=int,
+        metavar="N",
+        help="processes; above 1 needs Dask (default: with Dask and a class, all cores)",
+    )
     add("--cluster", metavar="ADDRESS", help="grade on the workers of this Dask scheduler")
     add("--allow-fenced", action="store_true", help="grade although this machine has only a fence (tier B), no cage")
     add("--fail-under", type=_share, metavar="SHARE", help="exit with 1 when a learner has less: 0.8 or 80%%")
@@ -171,8 +176,11 @@ class _Grading:
             tier=weakest.tier,
             layers=dict(weakest.layers) | reasons,
             course=f"{labsupport.__version__} ({course_version()})",
-            inputs="inputs of its own for every file" if self.secret else "the same public inputs for everybody",
+            inputs=self._inputs(),
         )
+
+    def _inputs(self):
+        return "inputs of its own for every file" if self.secret else "the same public inputs for everybody"
 
     def graded(self, notes):
         planned = self._plan("A")
@@ -217,11 +225,11 @@ class _Grading:
         return Here(self.args.allow_fenced)
 
     def _kept_header(self):
-        """Return the header of the newest run that graded here, for a run that has nothing to grade."""
+        """Return the header of the newest run on inputs like these, for a run that has nothing to grade; or None."""
         from labsupport.grading.engine import course_version
         from labsupport.grading.reports import Header
 
-        runs = self.store.runs()
+        runs = [run for run in self.store.runs() if run["inputs"] == self._inputs()]
         return Header(**runs[-1] | {"course": f"{labsupport.__version__} ({course_version()})"}) if runs else None
 
     def regraded(self, notes):
@@ -229,7 +237,8 @@ class _Grading:
 
         header = self._kept_header()
         if header is None:
-            raise UsageError(f"nothing has been graded into {self.args.out} yet", next_step="leave out --regrade")
+            what = f"nothing has been graded into {self.args.out} {'with' if self.secret else 'without'} a secret yet"
+            raise UsageError(what, next_step="leave out --regrade")
         print(header.line, flush=True)
         planned = self._plan(header.tier)
         done = regrade(planned, self.store, self.secret)
@@ -357,7 +366,9 @@ def _exit_code(report, fail_under, say):
     from labsupport.grading.reports.texts import line
 
     if faults := report.outcomes().get("grader fault"):
-        say(f"{faults} results are the grader's own faults and count against nobody; the next run tries them again")
+        told = "results are the grader's own faults and count against nobody; the next run tries them again"
+        one = "result is the grader's own fault and counts against nobody; the next run tries it again"
+        say(f"{faults} {one if faults == 1 else told}")
         return _IMPOSSIBLE
     if fail_under is None:
         return 0

@@ -2,6 +2,7 @@
 
 from labsupport import catalog
 from labsupport.errors import LabError
+from labsupport.figures.words import count
 from labsupport.journal import Journal
 from labsupport.live import progress_of
 
@@ -23,9 +24,7 @@ def run(args):
         elif args.all:
             print(f"{lesson.number:02d}  {lesson.slug:<13} planned: {lesson.title}")
     if torn := journal.unreadable():
-        print(
-            f"{torn} line(s) of {journal.path.name} could not be read; they were left as they are and count for nothing"
-        )
+        print(f"{count(torn, 'line')} of {journal.path.name} could not be read: left as found, and not counted")
     return int(bool(broken))
 
 

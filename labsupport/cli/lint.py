@@ -17,6 +17,7 @@ def run(args):
     A source that cannot be read counts as a problem; the others are looked at all the same.
     """
     from labsupport import building, linting
+    from labsupport.figures.words import count
 
     found = undecided = 0
     sources = building.sources(args.lessons)
@@ -35,6 +36,7 @@ def run(args):
             print(f"notebooks/source/{source.name}:{problem.line}: {problem.rule}: {problem.what}")
             print(f"  why:  {problem.why}\n  next: {problem.next}")
     if undecided:
-        print(f"{undecided} numbers in prose wait for a run to be traced: lab lint --run")
-    print(f"{len(sources)} sources, {found} problems")
+        waits = "waits" if undecided == 1 else "wait"
+        print(f"{count(undecided, 'number')} in prose {waits} for a run to be traced: lab lint --run")
+    print(f"{count(len(sources), 'source')}, {count(found, 'problem')}")
     return 1 if found else 0

@@ -129,7 +129,7 @@ def _grade_one(exercise, submission, taken, children, secret, known, frames, lef
         raise
     except CannotRunHere as error:
         step = "Nothing is held against the answer; it is graded where that is possible."
-        verdict = Verdict(exercise=exercise.id, outcome=Outcome.CANNOT_RUN_HERE, why=str(error.what), next=step)
+        verdict = Verdict(exercise=exercise.id, outcome=Outcome.CANNOT_RUN_HERE, why=_sentence(error), next=step)
     except TooBusy as error:
         why = f"Grading did not come to an end: {error.what}."
         step = "Nothing is held against the answer; it is graded again on a machine that has time for it."
@@ -137,6 +137,12 @@ def _grade_one(exercise, submission, taken, children, secret, known, frames, lef
     except Exception as error:  # ours: whatever it is, it must not become the learner's zero
         verdict = _fault(exercise, f"{type(error).__name__}: {error}")
     return _row(verdict, exercise, submission, taken, observed=key if key in frames else "")
+
+
+def _sentence(error):
+    """Return what a `LabError` says, and why, as one sentence."""
+    text = f"{error.what}, and {error.why}" if error.why else str(error.what)
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 
 def _run(asked, taken, children):

@@ -182,7 +182,8 @@ def _of_one(learner, members):
 def _capped(found, left):
     if not left:
         return found
-    note = f"There are more than {_MOST} notebooks of this learner; {left:,} were left out."
+    were = "was" if left == 1 else "were"
+    note = f"There are more than {_MOST} notebooks of this learner; {left:,} {were} left out."
     return [dataclasses.replace(one, notes=(*one.notes, note)) for one in found]
 
 

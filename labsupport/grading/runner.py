@@ -149,7 +149,7 @@ class Runner:
         else:
             self._refuse_or_open(tuple(reasons))
         if self.report.tier == "B" and not (self._allow_fenced or self._feedback):
-            step = "Give the flag that allows a fence, or let this user make namespaces."
+            step = "Let this user make namespaces, or accept the fence with `--allow-fenced`."
             raise GradingImpossible(f"no cage here, only a fence: {self.report}", next_step=step, report=self.report)
 
     def _candidates(self):

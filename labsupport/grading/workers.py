@@ -213,7 +213,9 @@ class Cluster:
         try:
             import distributed
         except ImportError:
-            step = "python -m pip install -c constraints.txt '.[cluster]', or leave --jobs at 1"
+            # Editable, as the course itself: a copy among the packages would have no notebooks beside it.
+            pip = f"{sys.executable} -m pip install -c constraints.txt -e '.[cluster]'"
+            step = f"in the course's folder: {pip}; or leave --jobs at 1"
             raise UsageError("more than one process needs Dask, which is not installed", next_step=step) from None
         self._dask = distributed
         try:

@@ -257,6 +257,18 @@ def test_with_a_secret_it_is_a_grade_and_the_record_can_be_verified(room, grade,
     assert SECRET not in out + err
 
 
+def test_what_is_told_of_kept_results_is_told_of_the_run_that_made_them(room, grade, monkeypatch, tmp_path):
+    assert grade(room)[1].startswith("feedback | ")
+    monkeypatch.setenv("LAB_SECRET", SECRET)
+    assert grade(room, "--regrade")[0] == 2
+    assert grade(room)[1].startswith("grade | ")
+    monkeypatch.setattr(workers, "open_runner", lambda *_: pytest.fail("nothing is left to run"))
+    monkeypatch.delenv("LAB_SECRET")
+    assert grade(room)[1].startswith("feedback | ") and {row["mode"] for row in table(tmp_path)} == {"feedback"}
+    monkeypatch.setenv("LAB_SECRET", SECRET)
+    assert grade(room, "--regrade")[1].startswith("grade | ")
+
+
 def test_a_secret_can_be_in_a_file_of_its_own(room, grade, tmp_path):
     secret = tmp_path / "secret"
     secret.write_text(SECRET, encoding="utf-8")

@@ -4,6 +4,7 @@ import contextlib
 import secrets
 
 from labsupport.errors import LabError
+from labsupport.figures.words import count
 from labsupport.grading.reports.texts import annotation, line, markdown, quiet_commands
 from labsupport.showing import show_verdict
 
@@ -22,7 +23,7 @@ def summary(report):
     parts += [f"- {markdown(note)}" for note in report.notes] + [""] * bool(report.notes)
     parts += _one(report, learners[0]) if len(learners) == 1 else _many(report, learners[:_LEARNERS])
     if len(learners) > _LEARNERS:
-        parts += ["", f"{len(learners) - _LEARNERS} more learners are in `index.html` and `grades.csv`."]
+        parts += ["", f"{count(len(learners) - _LEARNERS, 'more learner')}: see `index.html` and `grades.csv`."]
     text = "\n".join(parts) + "\n"
     fits = len(text.encode("utf-8")) <= _MOST_BYTES
     return text if fits else "\n".join([*parts[:3], "", "The rest is in `index.html`.", ""])
