@@ -2,6 +2,7 @@
 
 import ast
 import graphlib
+import os
 import subprocess
 import sys
 import types
@@ -264,6 +265,8 @@ def test_the_last_line_is_pytests_own_and_the_workspace_is_not_touched(tmp_path,
 @pytest.mark.slow
 def test_what_fails_beside_others_is_asked_once_more_alone_and_named(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(test_command, "ROOT", tmp_path)
+    for name in [name for name in os.environ if name.startswith("PYTEST")]:  # of the run this test is part of
+        monkeypatch.delenv(name)
     (tmp_path / "tests").mkdir()
     probe = tmp_path / "tests" / "test_probe.py"
     body = "import os\n\ndef test_a():\n    assert 'PYTEST_XDIST_WORKER' not in os.environ\n\ndef test_b():\n    pass\n"
