@@ -267,6 +267,9 @@ def test_what_fails_beside_others_is_asked_once_more_alone_and_named(tmp_path, m
     monkeypatch.setattr(test_command, "ROOT", tmp_path)
     for name in [name for name in os.environ if name.startswith("PYTEST")]:  # of the run this test is part of
         monkeypatch.delenv(name)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTEST_PLUGINS", "xdist.plugin")
+    monkeypatch.setattr(test_command, "_MOST_CORES", 0)
     (tmp_path / "tests").mkdir()
     probe = tmp_path / "tests" / "test_probe.py"
     body = "import os\n\ndef test_a():\n    assert 'PYTEST_XDIST_WORKER' not in os.environ\n\ndef test_b():\n    pass\n"
@@ -291,6 +294,9 @@ def test_many_failures_are_no_chance(tmp_path):
         text = "".join(case.format(k) for k in range(count))
         (tmp_path / "first.xml").write_text(f"<testsuite>{text}</testsuite>", encoding="utf-8")
         assert len(test_command.again(tmp_path / "first.xml")) == asked
+    text = case.format(1) + case.format(2).replace('"no"', '"test_attacks.ForgedPass: Row(...)"')
+    (tmp_path / "first.xml").write_text(f"<testsuite>{text}</testsuite>", encoding="utf-8")
+    assert test_command.again(tmp_path / "first.xml") == []
     assert test_command.again(tmp_path / "none.xml") == []
 
 
