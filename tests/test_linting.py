@@ -203,7 +203,7 @@ def test_what_python_rounds_is_traced(value, unit):
 def test_without_a_run_numbers_are_a_note_and_with_one_they_are_found(lint, monkeypatch, capsys):
     lint(added("# %% [markdown]\n# That took 51 MB in all."))
     assert main(["lint", "demo"]) == 0
-    assert "1 numbers in prose wait" in capsys.readouterr().out
+    assert "1 number in prose waits" in capsys.readouterr().out
     monkeypatch.setattr(running, "printed", lambda notebook, text: ([""] * len(text.cells), None))
     assert main(["lint", "demo", "--run"]) == 1
     said = capsys.readouterr().out
